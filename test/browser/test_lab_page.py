@@ -21,7 +21,7 @@ WAIT = 60_000
 
 @pytest.fixture(scope="module")
 def address() -> Iterator[str]:
-    command = [sys.executable, "-m", "tilewright", "lab", "--seconds", "30"]
+    command = [sys.executable, "-I", "-m", "tilewright", "lab", "--seconds", "30"]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as server:
         assert server.stdout is not None
         yield server.stdout.readline().strip()

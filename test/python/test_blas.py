@@ -74,7 +74,7 @@ for routine in ("gemm", "trsm", "trmm", "syrk"):
             blas_calls.check(blas, np.random.default_rng(number), "s", routine, kind, 40)
 """
     capped = {**os.environ, "TILEWRIGHT_MAX_ISA": "x86-64"}
-    subprocess.run([sys.executable, "-W", "ignore", "-c", program], env=capped, check=True)
+    subprocess.run([sys.executable, "-I", "-W", "ignore", "-c", program], env=capped, check=True)
 
 
 def test_a_kernel_of_a_trace_computes_its_shape(made, library):

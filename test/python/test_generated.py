@@ -115,7 +115,7 @@ def test_on_vulkan(count, seed):
 
 
 def test_cases_are_distinct_and_have_every_kind():
-    cases = [matrix.draw(seed) for seed in range(COUNTS["specs"]["short"])]
+    cases = [matrix.draw(seed) for seed in range(200)]  # Which takes no time: nothing is compiled.
     assert len({str(case.spec) for case in cases}) == len(cases)
     assert {case.spec.layout for case in cases} == {each for each in matrix.LAYOUTS if "c" not in each}
     assert {case.options["schedule"] for case in cases} == {None, *matrix.STRATEGIES}

@@ -69,7 +69,7 @@ def test_tensor_memory_of_ones_own() -> None:
         sharing.specialize_warps(blocks, buffers=2)
         sharing.pipeline(blocks, 3)
 
-    schedule = deciding(decide, 128, 48, 32)
+    schedule = deciding(decide, 128, 64, 32)
     kernel = tw.compile(SPEC, target=tw.targets.gpu("sm_100a").emulated(), schedule=schedule, cache=False)
     check(kernel)
     assert (kernel.metadata.parameters["buffers"], kernel.metadata.parameters["stages"]) == (2, 3)

@@ -10,15 +10,14 @@ from datetime import datetime, timezone
 from pathlib import Path
 
 from tilewright import targets
+from tilewright.bench.blas import contenders as measured
 from tilewright.bench.blas.cases import LETTERS, PRODUCTS_ALONE, Case
 from tilewright.bench.checks import CheckError
-from tilewright.bench.libraries import Library
 from tilewright.bench.machine import describe
 from tilewright.bench.operands import types_of
 from tilewright.bench.operators.results import LIMIT, Key, Result
 from tilewright.bench.peak import Peak
 from tilewright.bench.peer_process import PeerProcess
-from tilewright.bench.peers import PEERS, Peer
 from tilewright.bench.rows import OURS
 from tilewright.bench.timing import cores
 from tilewright.bench.turns import take_turns
@@ -28,8 +27,6 @@ from tilewright.payload.reference import relative_error
 
 NAME = "blas"
 """What results call it."""
-LIBRARIES = ("numpy", "numpy-avx512", "mkl")
-"""Rows of `bench.peers`."""
 _TOLERANCES = {"f32": 1e-5, "f64": 1e-13, "c64": 1e-5, "c128": 1e-13, "bf16": 1e-5, "f16": 1e-5, "u8,i8,i32": 0}
 """Relative errors in the Frobenius norm that every BLAS stays below: some hundred roundings of sums."""
 _WORKER = "tilewright.bench.blas.worker"
@@ -67,15 +64,14 @@ def run(
     if missing := next((case for case in cases if not case.is_of(asked)), None):
         known = f"one of {', '.join(LETTERS)}; of gemm alone {' '.join(PRODUCTS_ALONE)}"
         raise TilewrightError(f"no {missing.routine} of {asked!r} in a BLAS", where="bench blas", expected=known)
-    absent, on, host = _absent(libraries, asked), cores(threads), targets.resolve("host")
+    absent, on, host = measured.absent(libraries, asked), cores(threads), targets.resolve("host")
     keys = {case: Key(NAME, str(case), asked, threads, host.name) for case in cases}
     found = {key: result for key, result in (finished or {}).items() if key in keys.values()}
     waiting = [case for case in cases if keys[case] not in found]
     with ExitStack() as stack:
-        rows = [PEERS[name] for name in LIBRARIES if name not in absent]
         members = {
             each.name: stack.enter_context(closing(PeerProcess(each, threads, on, worker=_WORKER)))
-            for each in (_row(library), *rows)
+            for each in measured.rows(library, absent)
             if waiting
         }
         contenders = {OURS if name == str(library) else name: each for name, each in members.items()}
@@ -114,27 +110,3 @@ def run(
             )
             done(found[keys[case]])
     return [found[keys[case]] for case in cases]
-
-
-def _row(library: Path) -> Peer:
-    """Our BLAS as a peer, whose process runs the Python that runs this."""
-    return Peer(str(library), "ours", "", Library, lambda: None, {})
-
-
-def _absent(libraries: Sequence[str] | None, asked: str) -> dict[str, str]:
-    """Why libraries do not take part.
-
-    Raises:
-        TilewrightError: One is unknown, or must take part and is not there.
-    """
-    for name in libraries or ():
-        if name not in LIBRARIES:
-            raise TilewrightError(f"no BLAS {name!r}", where="bench blas", expected=f"some of {', '.join(LIBRARIES)}")
-        if missing := PEERS[name].missing():
-            raise TilewrightError(missing, where=f"peer {name}")
-    lacking = {name: f"it has no product of {asked}" for name in LIBRARIES if asked in PRODUCTS_ALONE and name != "mkl"}
-    if libraries is not None:
-        return {name: "not asked for" for name in LIBRARIES if name not in libraries} | lacking
-    here = [name for name in LIBRARIES if PEERS[name].applies()]
-    same = {name: "it is what numpy takes by itself" for name in LIBRARIES if name not in here}
-    return {name: missing for name in here if (missing := PEERS[name].missing())} | same | lacking

@@ -196,7 +196,7 @@ def checks() -> Iterator[Step]:
 
 def quick() -> Iterator[Step]:
     """What the first minutes on a card are for, but its timings: fragments and descriptors of wgmma, and NVIDIA's own checkers."""
-    small = [step for step in layouts() if step.kernels[0].strategy == "warpgroup"]
+    small = [step for step in layouts() if GPU_STRATEGIES[step.kernels[0].strategy].needs == "wgmma"]
     kept = [step for step in small if step.kernels[0].types in ("bf16", "f8E4M3FN")]
     yield from kept
     plain, *_ = kept
