@@ -20,6 +20,7 @@ sys.path.insert(0, str(ROOT / "tools" / "outside"))
 import array_suites  # noqa: E402
 import compiled_suites  # noqa: E402
 import netlib_suites  # noqa: E402
+import platform_suites  # noqa: E402
 import random_suites  # noqa: E402
 import suite  # noqa: E402
 
@@ -59,6 +60,14 @@ def test_random_calls(ours, tmp_path):
     assert found.tests == CALLS
     # Some have nothing to do.
     assert ours.served() > before + CALLS / 2
+
+
+@pytest.mark.skipif(platform_suites.missing() is not None, reason="no emulator of x86-64, or no musl-gcc")
+@pytest.mark.skipif(LEVEL != "x86-64-v3", reason="the library's code is not for AVX2")
+def test_other_processors_and_musl(ours, tmp_path):
+    found = platform_suites.run_exactly(ours, tmp_path, ("d",), {"Nehalem": "none", "Haswell": LEVEL})
+    assert found.failures == set(), found.details
+    assert found.tests == 6 * 192
 
 
 def test_numpy(ours, tmp_path):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""Libraries for Arm and RISC-V, linked into programs without a C library, on emulated processors of every level."""
+"""Libraries for Arm and RISC-V, of static, dynamic and fused kernels, linked into programs without a C library, on every level's processor."""
 
 import shutil
 import subprocess
@@ -17,6 +17,8 @@ ARM = ("armv8-a", "neoverse-n1", "neoverse-v1", "armv9-a+sme")
 RISCV = ("rv64gcv", "spacemit-x60")
 SPECS = {
     "floats": tw.MatmulSpec(m=5, n=7, k=9),
+    "any_rows": tw.MatmulSpec(m=None, n=7, k=9),
+    "fused": tw.MatmulSpec(m=5, n=7, k=9, epilogue=(tw.bias("n"), tw.relu())),
     "brains": tw.MatmulSpec(m=8, n=8, k=8, a="bf16"),
     "bytes": tw.MatmulSpec(m=8, n=12, k=16, a="i8"),
 }
@@ -106,6 +108,28 @@ __attribute__((used)) void begin(word *stack) {
       float sum = 0;
       for (int k = 0; k < 9; ++k) sum += a[i * 9 + k] * b[k * 7 + j];
       wrong |= c[i * 7 + j] != sum;
+    }
+  for (int rows = 1; rows <= 20; ++rows) {
+    status |= any_rows(rows, 7, 9, a, 9, b, 7, c, 7);
+    for (int i = 0; i < rows; ++i)
+      for (int j = 0; j < 7; ++j) {
+        float sum = 0;
+        for (int k = 0; k < 9; ++k) sum += a[i * 9 + k] * b[k * 7 + j];
+        wrong |= c[i * 7 + j] != sum;
+      }
+  }
+  int64_t of_a[] = {5, 9}, of_b[] = {9, 7}, of_bias[] = {7}, of_c[] = {5, 7};
+  float bias[7] = {-60, -50, -40, -30, -20, -10, 0};
+  DLDataType f32 = {2, 32, 1};
+  DLDevice cpu = {1, 0};
+  DLTensor ta = {a, cpu, 2, f32, of_a, 0, 0}, tb = {b, cpu, 2, f32, of_b, 0, 0};
+  DLTensor tbias = {bias, cpu, 1, f32, of_bias, 0, 0}, tc = {c, cpu, 2, f32, of_c, 0, 0};
+  status |= fused(&ta, &tb, &tbias, &tc);
+  for (int i = 0; i < 5; ++i)
+    for (int j = 0; j < 7; ++j) {
+      float sum = bias[j];
+      for (int k = 0; k < 9; ++k) sum += a[i * 9 + k] * b[k * 7 + j];
+      wrong |= c[i * 7 + j] != (sum > 0 ? sum : 0);
     }
   status |= brains(8, 8, 8, ha, 8, hb, 8, c, 8);
   for (int i = 0; i < 8; ++i)

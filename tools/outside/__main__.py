@@ -24,6 +24,7 @@ from pathlib import Path
 import array_suites
 import compiled_suites
 import netlib_suites
+import platform_suites
 import random_suites
 from suite import ROOT, Blas, Outcome, Suite, build
 
@@ -31,6 +32,7 @@ SUITES: tuple[Suite, ...] = (
     *netlib_suites.SUITES,
     *compiled_suites.SUITES,
     *random_suites.SUITES,
+    *platform_suites.SUITES,
     *array_suites.SUITES,
 )
 

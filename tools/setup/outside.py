@@ -52,6 +52,7 @@ NEEDS = (
         ("qemu-user",),
         required=False,
     ),
+    packages.Need("musl's C library", lambda: packages.has_program("musl-gcc"), ("musl-tools",), required=False),
 )
 ARM_PACKAGES = ("libblas-test", "libblas3", "libgfortran5", "libgcc-s1", "libc6")
 """Netlib's testers and BLAS for AArch64, and what they need, which run on an emulator."""
