@@ -122,7 +122,7 @@ fmt: setup ## Format every source
 docs: setup ## Generate the reference of the dialect and of the steps of schedules into docs/reference
 	@$(BIN)/python tools/setup/docs.py
 
-wheel: setup ## Wheels in dist/, each tried in an empty environment: the compiler with its LLVM, and tilewright-runtime
+wheel: setup ## Wheels in dist/, each tried in an empty environment: the compiler with its LLVM, and tilewright-runtime; the source distribution
 	@$(BIN)/python tools/setup/wheel.py
 
 clean: ## Remove what was built; .venv and the caches stay

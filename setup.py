@@ -1,8 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Packaging needs this file only to know that the wheel is for one platform: CMake builds what makes it so."""
 
+from pathlib import Path
+
 from setuptools import setup
+from setuptools.command.build import build
 from setuptools.dist import Distribution
+
+PACKAGE = Path(__file__).parent / "python" / "tilewright"
 
 
 class BinaryDistribution(Distribution):
@@ -13,4 +18,20 @@ class BinaryDistribution(Distribution):
         return True
 
 
-setup(distclass=BinaryDistribution)
+class Built(build):
+    """What makes a wheel, of sources whose extension modules are there; an editable install comes before them."""
+
+    def run(self) -> None:
+        """Collects what the wheel has.
+
+        Raises:
+            SystemExit: The extension modules are not there: the wheel could not be imported.
+        """
+        if not any(PACKAGE.glob("_codegen*.so")):
+            raise SystemExit(
+                "tilewright's C++ is not built here, and pip does not build it: run `make wheel`, or `make setup` first"
+            )
+        super().run()
+
+
+setup(distclass=BinaryDistribution, cmdclass={"build": Built})

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""Libraries for Arm and RISC-V, of static, dynamic and fused kernels, linked into programs without a C library, on every level's processor."""
+"""Libraries for Arm and RISC-V: static, dynamic and fused kernels in programs without a C library, on every level's processor."""
 
 import shutil
 import subprocess

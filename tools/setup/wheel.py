@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""Makes the wheels in dist/: the built package, with every library that it needs of LLVM inside, and that of calls alone."""
+"""Makes what dist/ has: the wheel with every library that it needs of LLVM inside, that of calls alone, and the sources."""
 
 from __future__ import annotations
 
@@ -35,10 +35,10 @@ def main() -> int:
             check = Path(__file__).parent / "check_wheel.py"
             run([VENV_PYTHON, check, *wheels], what="trying the wheels in empty environments")
             DIST.mkdir(exist_ok=True)
-            for old in DIST.glob("tilewright*.whl"):
+            for old in (*DIST.glob("tilewright*.whl"), *DIST.glob("tilewright*.tar.gz")):
                 old.unlink()
-            for wheel in wheels:
-                final = Path(shutil.move(wheel, DIST / wheel.name))
+            for made in [*wheels, _sources(_new(scratch / "sources"))]:
+                final = Path(shutil.move(made, DIST / made.name))
                 say(f"wrote {final.relative_to(ROOT)}, {final.stat().st_size / 1e6:.1f} MB")
     except SetupError as error:
         print(f"wheel: error: {error}", file=sys.stderr)
@@ -52,6 +52,13 @@ def _wheel(source: Path, scratch: Path, libraries: Path | None = None) -> Path:
     if libraries is not None and libraries.exists():
         packed = _redirected(packed, libraries, scratch / "redirected")
     return _bundle(packed, scratch / "bundled")
+
+
+def _sources(into: Path) -> Path:
+    """The source distribution: every tracked file, of which `make wheel` makes the wheels elsewhere."""
+    program = f"from setuptools import build_meta; build_meta.build_sdist({str(into)!r})"
+    run([VENV_PYTHON, "-I", "-c", program], what="packing the sources", cwd=ROOT)
+    return next(into.glob("*.tar.gz"))
 
 
 def _new(folder: Path) -> Path:
