@@ -234,3 +234,11 @@ def test_short_tiles_count_what_they_take():
     cost = {p: blocking.result_cycles(ZEN_4, 8, 193, (8, 48), lanes=lanes, padded=p) for p in (False, True)}
     assert cost[True] == 5 * blocking.tile_cycles(ZEN_4, 8, 3)
     assert cost[False] == 4 * blocking.tile_cycles(ZEN_4, 8, 3) + blocking.tile_cycles(ZEN_4, 8, 1)
+
+
+def test_code_does_not_grow_with_rows() -> None:
+    few, many = (
+        tw.compile(tw.MatmulSpec(rows, 32, 48), target="znver4", schedule="streamed", cache=False).asm["llvmir"]
+        for rows in (56, 560)
+    )
+    assert len(many) < 1.1 * len(few)

@@ -65,7 +65,7 @@ def streamed(spec: MatmulSpec, target: Target, blocking: Blocking) -> ir.Module:
         register_tiles(script, sums, target, p, space.STREAMED)
         if staged:
             copied = (spec.k, *[spec.n] * (0 if spec.fused else 1 + bool(spec.beta)))
-            steps.vectorize_copies(functions, copied, lanes)
+            steps.vectorize_copies(functions, spec.m, copied, lanes)
         if sums is not spec:
             steps.vectorize_elements(functions, steps.EPILOGUE, spec.m, spec.n, lanes)
         if spec.prologue_a:
