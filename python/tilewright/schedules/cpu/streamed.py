@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from tilewright.mlir import ir
 from tilewright.schedules import steps
 from tilewright.schedules.cpu import strips
@@ -15,6 +17,8 @@ from tilewright.targets.base import Target
 
 _PROLOGUE = "prologue_of_a"
 """Mark of what is done to A."""
+_ROWS_AT_ONCE = 32
+"""Rows that a copy writes out, one vector each: a loop over fewer would be unrolled by LLVM together with the one inside it."""
 
 
 def streamed(spec: MatmulSpec, target: Target, blocking: Blocking) -> ir.Module:
@@ -65,7 +69,7 @@ def streamed(spec: MatmulSpec, target: Target, blocking: Blocking) -> ir.Module:
         register_tiles(script, sums, target, p, space.STREAMED)
         if staged:
             copied = (spec.k, *[spec.n] * (0 if spec.fused else 1 + bool(spec.beta)))
-            steps.vectorize_copies(functions, spec.m, copied, lanes)
+            _vectorize_copies(functions, spec.m, copied, lanes)
         if sums is not spec:
             steps.vectorize_elements(functions, steps.EPILOGUE, spec.m, spec.n, lanes)
         if spec.prologue_a:
@@ -73,3 +77,24 @@ def streamed(spec: MatmulSpec, target: Target, blocking: Blocking) -> ir.Module:
         if spec.prologue_b:
             steps.compute_reads(functions)
     return script.module
+
+
+def _vectorize_copies(functions: steps.Handle, rows: int, columns: Sequence[int], width: int) -> None:
+    """Copies whole matrices of `rows` rows, of as many columns each as `columns` says in program order, in vectors of `width` elements.
+
+    Few rows are copied at once, and more one by one: the code of a copy does not grow with them.
+
+    Before: ``C = S``. After, with few rows, and with more::
+
+        for j in 0..N step width: C[:, j:j+width] = S[:, j:j+width]
+
+        for i in 0..M: for j in 0..N step width: C[i, j:j+width] = S[i, j:j+width]
+    """
+    for each, extent in zip(steps.split(steps.match(functions, "linalg.copy"), len(columns)), columns, strict=True):
+        copy = each if rows <= _ROWS_AT_ONCE else steps.tile(each, [1, 0])[0]
+        if width < extent:
+            _, over = steps.tile(copy, [0, width])
+            if extent % width:
+                steps.peel(over)
+    steps.clean(functions)
+    steps.vectorize(steps.match(functions, "linalg.copy"))

@@ -30,8 +30,6 @@ Size = int | Handle
 """A size in a schedule: a number, or a transform parameter, such as a knob's (`steps.knobs`)."""
 
 _TRACEBACK_FRAMES = 16
-_ROWS_AT_ONCE = 32
-"""Rows that `vectorize_copies` writes out, one vector each: a loop over fewer would be unrolled by LLVM together with the one inside it."""
 MARK = "mark_"
 """What the names of marks begin with."""
 EPILOGUE = "epilogue"
@@ -280,27 +278,6 @@ def stage(op: Handle, operand: int, gap: int) -> None:
         C = S
     """
     ours.tilewright_stage(op, operand, gap)
-
-
-def vectorize_copies(functions: Handle, rows: int, columns: Sequence[int], width: int) -> None:
-    """Copies whole matrices of `rows` rows, of as many columns each as `columns` says in program order, in vectors of `width` elements.
-
-    Few rows are copied at once, and more one by one: the code of a copy does not grow with them.
-
-    Before: ``C = S``. After, with few rows, and with more::
-
-        for j in 0..N step width: C[:, j:j+width] = S[:, j:j+width]
-
-        for i in 0..M: for j in 0..N step width: C[i, j:j+width] = S[i, j:j+width]
-    """
-    for each, extent in zip(split(match(functions, "linalg.copy"), len(columns)), columns, strict=True):
-        copy = each if rows <= _ROWS_AT_ONCE else tile(each, [1, 0])[0]
-        if width < extent:
-            _, over = tile(copy, [0, width])
-            if extent % width:
-                peel(over)
-    clean(functions)
-    vectorize(match(functions, "linalg.copy"))
 
 
 def vectorize_elements(functions: Handle, name: str, rows: int, columns: int, width: int) -> None:
