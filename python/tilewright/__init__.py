@@ -65,6 +65,7 @@ if TYPE_CHECKING:
     from tilewright.runtime.compile_all import compile_all
     from tilewright.runtime.compile_module import compile_chain, compile_module
     from tilewright.runtime.conv2d import conv2d
+    from tilewright.runtime.coverage import Coverage, CoverageError, coverage
     from tilewright.runtime.kernel import Kernel
     from tilewright.runtime.matmul import matmul
     from tilewright.runtime.module import Module
@@ -92,6 +93,7 @@ _NAMES = {
     "runtime.attention": "attention",
     "runtime.conv2d": "conv2d",
     "runtime.bisect": "Blame bisect",
+    "runtime.coverage": "Coverage CoverageError coverage",
     "runtime.compile_all": "compile_all",
     "runtime.matmul": "matmul",
     "runtime.compile_module": "compile_chain compile_module",
@@ -116,6 +118,8 @@ __all__ = [
     "Blocking",
     "ClaimError",
     "Conv2dSpec",
+    "Coverage",
+    "CoverageError",
     "Dim",
     "Epilogue",
     "Gguf",
@@ -146,6 +150,7 @@ __all__ = [
     "compile_chain",
     "compile_module",
     "conv2d",
+    "coverage",
     "dequantize",
     "error_bound",
     "exp",

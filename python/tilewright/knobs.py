@@ -7,6 +7,7 @@
 ``TILEWRIGHT_PEERS_DIR`` names the folder of the benchmark's peers; without it that is ``tilewright/peers`` beside the kernels'
 default folder. ``TILEWRIGHT_DUMP`` names a folder to which each compilation writes its stages and the IR after each pass;
 ``TILEWRIGHT_TIME_PASSES=1`` prints how long passes take. ``TILEWRIGHT_DEBUG_INFO=1`` gives kernels line tables.
+``TILEWRIGHT_COVERAGE`` names a folder in which processes write what of their kernels' code ran; these have line tables then.
 ``TILEWRIGHT_TRACE`` names a file to which a process appends which kernels it called, how often. ``TILEWRIGHT_RECORDS`` names the
 database of measured choices; without it that is ``tilewright/records.sqlite`` in ``XDG_DATA_HOME`` or in ``~/.local/share``.
 ``TILEWRIGHT_NO_RECORDS=1`` does without, and without the choices that ship.
@@ -66,6 +67,7 @@ class Knobs:
         dump_dir: Folder to which each compilation writes its stages and passes; None for nowhere.
         time_passes: Whether each pipeline of passes prints how long they took.
         debug_info: Whether kernels get line tables, which tell the lines of the schedule.
+        coverage: Folder in which a process writes which parts of its kernels' code ran; None for nowhere.
         trace: File to which a process appends which kernels it called, how often; None for nowhere.
         records: The database of measured choices; None when there is no home folder to put it in.
         no_records: Whether choices are the model's alone.
@@ -81,6 +83,7 @@ class Knobs:
     dump_dir: Path | None = None
     time_passes: bool = False
     debug_info: bool = False
+    coverage: Path | None = None
     trace: Path | None = None
     records: Path | None = None
     no_records: bool = False
@@ -95,7 +98,7 @@ def load(environ: Mapping[str, str] | None = None) -> Knobs:
     environ = ChainMap(overrides(), os.environ) if environ is None else environ
     named, peers = environ.get("TILEWRIGHT_CACHE_DIR"), environ.get("TILEWRIGHT_PEERS_DIR")
     dump, trace = environ.get("TILEWRIGHT_DUMP"), environ.get("TILEWRIGHT_TRACE")
-    records = environ.get("TILEWRIGHT_RECORDS")
+    records, coverage = environ.get("TILEWRIGHT_RECORDS"), environ.get("TILEWRIGHT_COVERAGE")
     return Knobs(
         cache_dir=_named_path(named) if named else _default_folder(environ, "kernels"),
         cache_dir_named=bool(named),
@@ -106,7 +109,8 @@ def load(environ: Mapping[str, str] | None = None) -> Knobs:
         peers_dir=_named_path(peers) if peers else _default_folder(environ, "peers"),
         dump_dir=_named_path(dump) if dump else None,
         time_passes=_flag(environ, "TILEWRIGHT_TIME_PASSES"),
-        debug_info=_flag(environ, "TILEWRIGHT_DEBUG_INFO"),
+        debug_info=_flag(environ, "TILEWRIGHT_DEBUG_INFO") or bool(coverage),
+        coverage=_named_path(coverage) if coverage else None,
         trace=_named_path(trace) if trace else None,
         records=_named_path(records) if records else _data_file(environ),
         no_records=_flag(environ, "TILEWRIGHT_NO_RECORDS"),

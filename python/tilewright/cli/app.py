@@ -22,6 +22,7 @@ from tilewright.cli.blas import blas
 from tilewright.cli.cache import cache
 from tilewright.cli.check_asm import check_asm
 from tilewright.cli.compile import compile_
+from tilewright.cli.coverage import coverage
 from tilewright.cli.db import db
 from tilewright.cli.emulate import emulate
 from tilewright.cli.explain import explain
@@ -62,6 +63,7 @@ for _verb in (
     trace,
     bisect,
     check_asm,
+    coverage,
     emulate,
     targets,
     stages,

@@ -59,7 +59,7 @@ def annotated(asm: str, llvm_ir: str, comment: str) -> str:
         llvm_ir: What it was made of. The column of a place numbers the loops around it, and these are here.
         comment: What starts a comment.
     """
-    loops = _loops(llvm_ir)
+    loops = {each.key: each.origin.loops for each in places(llvm_ir).values() if each.origin}
     files: dict[str, str] = {}
     lines: list[str] = []
     origin, in_table = "", False
@@ -91,15 +91,12 @@ def without_tables(llvm_ir: str) -> str:
 
 def located(llvm_ir: str) -> list[tuple[str, str]]:
     """The lines of `without_tables`, each with the file and line that its metadata tells, or nothing."""
-    nodes = _nodes(llvm_ir)
+    known = places(llvm_ir)
     made: list[tuple[str, str]] = []
     for line in _TABLES_IR.sub("", llvm_ir).splitlines():
-        found = _DEBUG.search(line)
-        kind, fields = nodes.get(found[1], ("", {})) if found else ("", {})
-        known = kind == "DILocation" and fields["line"] != "0"
-        made.append(
-            (_DEBUG.sub("", line), f"{_short(_file_of(fields['scope'], nodes))}:{fields['line']}" if known else "")
-        )
+        place = place_of(line, known)
+        origin = place.origin if place else None
+        made.append((_DEBUG.sub("", line), f"{origin.file}:{origin.line}" if origin else ""))
     return made
 
 
@@ -108,27 +105,49 @@ def _short(file: str) -> str:
     return file.removeprefix(_PACKAGE).removeprefix("schedules/")
 
 
-def _loops(llvm_ir: str) -> Mapping[tuple[str, int, int], tuple[str, ...]]:
-    """The names of the loops around each place: a file, a line and a column."""
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where an instruction comes from, as its debug location says.
+
+    Attributes:
+        origin: The line of the schedule and the loops; None for what no schedule made.
+        function: The function that it was written in, before functions were inlined.
+        key: The file, line and column, by which an assembly's line table names it.
+    """
+
+    origin: Origin | None
+    function: str
+    key: tuple[str, int, int]
+
+
+def places(llvm_ir: str) -> Mapping[str, Place]:
+    """The places of a module's instructions, by the number of their metadata."""
     nodes = _nodes(llvm_ir)
+    return {number: _place(fields, nodes) for number, (kind, fields) in nodes.items() if kind == "DILocation"}
+
+
+def place_of(line: str, known: Mapping[str, Place]) -> Place | None:
+    """The place of an instruction, a line of LLVM IR; None where it has none."""
+    found = _DEBUG.search(line)
+    return known.get(found[1]) if found else None
+
+
+def _place(fields: dict[str, str], nodes: _Nodes) -> Place:
+    """What a debug location says. Loops are functions that are inlined where the loop stands."""
 
     def function_of(scope: str) -> str:
         kind, fields = nodes[scope]
         return function_of(fields["scope"]) if kind != "DISubprogram" else fields["name"]
 
-    found: dict[tuple[str, int, int], tuple[str, ...]] = {}
-    for kind, fields in nodes.values():
-        if kind != "DILocation":
-            continue
-        names, here = list[str](), fields
-        while "inlinedAt" in here:
-            name = function_of(here["scope"])
-            if name.startswith(_LOOP):
-                names.append(name.removeprefix(f"{_LOOP} "))
-            here = nodes[here["inlinedAt"]][1]
-        place = _file_of(fields["scope"], nodes), int(fields["line"]), int(fields.get("column", "0"))
-        found[place] = tuple(reversed(names))
-    return found
+    names, here = [function_of(fields["scope"])], fields
+    while "inlinedAt" in here:
+        here = nodes[here["inlinedAt"]][1]
+        names.append(function_of(here["scope"]))
+    loops = [name.removeprefix(f"{_LOOP} ") for name in names if name.startswith(_LOOP)]
+    file, line = _file_of(fields["scope"], nodes), int(fields["line"])
+    origin = Origin(_short(file), line, tuple(reversed(loops))) if line else None
+    function = next((name for name in names if not name.startswith(_LOOP)), "")
+    return Place(origin, function, (file, line, int(fields.get("column", "0"))))
 
 
 def _nodes(llvm_ir: str) -> _Nodes:

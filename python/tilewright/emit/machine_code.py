@@ -5,8 +5,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from tilewright import knobs
 from tilewright.build import contexts
-from tilewright.emit import attribution, code, llvmir, pipeline
+from tilewright.emit import attribution, code, coverage, llvmir, pipeline
 from tilewright.emit.pipeline import Record, Wanted
 from tilewright.lowering import line_tables
 from tilewright.mlir import ir
@@ -61,5 +62,8 @@ class MachineCode:
         return text
 
     def obj(self) -> bytes:
-        """An object file."""
-        return code.object_file(self._record.texts["llvmir"], self._target)
+        """An object file; one to be loaded records what of it runs, where that is wanted."""
+        llvm_ir = self._record.texts["llvmir"]
+        if knobs.load().coverage is not None and not self._wanted.for_linking:
+            llvm_ir = coverage.instrumented(llvm_ir)
+        return code.object_file(llvm_ir, self._target)

@@ -41,6 +41,7 @@ class Compilation:
         plain: Whether each op of a module becomes loops over elements.
         form: Whether rows of A and B, and of C, are aligned; None where there is one form.
         debug_info: Whether it has line tables.
+        coverage: Whether it records what of its code runs.
         assembler: What tells the program that assembles PTX from another one; empty without.
         compiler: A digest of the package's sources, and of what it is linked with.
     """
@@ -56,6 +57,7 @@ class Compilation:
     plain: bool = False
     form: tuple[bool, bool] | None = None
     debug_info: bool = field(default_factory=lambda: knobs.load().debug_info)
+    coverage: bool = field(default_factory=lambda: knobs.load().coverage is not None)
     assembler: str = ""
     compiler: str = field(default_factory=versions.fingerprint)
 

@@ -16,6 +16,7 @@ from types import MappingProxyType
 from typing import Any
 
 from tilewright import targets
+from tilewright._runtime import Code
 from tilewright.emit import code
 from tilewright.errors import TilewrightError
 from tilewright.payload import call_forms
@@ -56,8 +57,8 @@ class Stubs:
             name: ctypes.CFUNCTYPE(ctypes.c_int32, *types)(function) for name, (types, function) in functions.items()
         }
 
-    def object(self, functions: list[str]) -> bytes:
-        """An object for this machine that defines `functions`, each of which calls the one of that name here.
+    def linked(self, functions: list[str]) -> Code:
+        """Code of this machine that defines `functions`, each of which calls the one of that name here.
 
         Raises:
             TargetError: There is no row for this machine.
@@ -71,7 +72,7 @@ class Stubs:
   ret i32 %r
 }}
 """
-        return code.object_file(text, targets.resolve("host"))
+        return Code(code.object_file(text, targets.resolve("host")), functions[0], functions[1:])
 
     @contextmanager
     def errors(self) -> Iterator[None]:

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from tilewright.emit import coverage
 from tilewright.errors import TilewrightError
 from tilewright.runtime import emulated_count, emulated_program
 from tilewright.runtime.emulated_program import PAGE
@@ -211,10 +212,17 @@ class Program:
         self._emulator = emulator
         self._target = target
         self._functions = tuple(functions)
+        table = coverage.read(object_)
+        self._recorded = np.zeros(table.nbytes if table else 0, np.uint8)
         self._file = os.memfd_create(f"tilewright-{target.name}")
         weakref.finalize(self, os.close, self._file)
         with open(self._file, "wb", closefd=False) as file:
-            file.write(emulated_program.program(object_, functions, target, libraries, loader))
+            after = coverage.COPY if table else ""
+            file.write(emulated_program.program(object_, functions, target, libraries, loader, after))
+
+    def recorded(self) -> bytes:
+        """What the calls so far recorded together, where the object is instrumented."""
+        return self._recorded.tobytes()
 
     def call(self, function: str, arguments: Sequence[Argument], counts: list[int] | None = None) -> int:
         """Calls a function, and returns its status; with `counts`, appends to it how many instructions were executed.
@@ -235,8 +243,10 @@ class Program:
             else:
                 words.append(image.pointers([each.place(image) for each in argument]))
             image.relocations.append(emulated_program.argument_at(number))
+        recorded = image.data(bytes(self._recorded.size)) if self._recorded.size else 0
         guards = image.guards if self._emulator.exact else []
-        header = emulated_program.header(image.end, self._functions.index(function), words, image.relocations, guards)
+        which = self._functions.index(function)
+        header = emulated_program.header(image.end, which, words, image.relocations, guards, recorded)
         file = os.memfd_create("tilewright-operands")
         try:
             os.ftruncate(file, image.end)
@@ -247,6 +257,7 @@ class Program:
             if counts is not None:
                 counts.append(emulated_count.read(log))
             image.read(memory)
+            self._recorded |= memory[recorded : recorded + self._recorded.size]
             return emulated_program.status(memory[: len(header)].tobytes())
         finally:
             os.close(file)

@@ -16,8 +16,9 @@ from tilewright.targets.linux import SystemCalls
 from tilewright.targets.registry import family_of
 
 MOST_ARGUMENTS = 11
-_WORDS = 5
-"""Before the arguments: all bytes, the function, its status, and how many relocations and guards follow the arguments."""
+_WORDS = 6
+"""Before the arguments: all bytes, the function, its status, how many relocations and guards follow the arguments, and where to write after
+the function."""
 PAGE = 4096
 """Bytes of a page, as the program sees them."""
 HEADER_BYTES = PAGE
@@ -33,7 +34,12 @@ def argument_at(number: int) -> int:
 
 
 def header(
-    nbytes: int, function: int, arguments: Sequence[int], relocations: Sequence[int], guards: Sequence[int]
+    nbytes: int,
+    function: int,
+    arguments: Sequence[int],
+    relocations: Sequence[int],
+    guards: Sequence[int],
+    after: int = 0,
 ) -> bytes:
     """What the program reads first.
 
@@ -43,10 +49,11 @@ def header(
         arguments: Its arguments; a pointer is an offset into what is mapped.
         relocations: Where in it pointers are, to which the program adds where it maps it.
         guards: Where in it pages are that nobody may touch: a function that strays ends the program.
+        after: Where what is called after the function writes; an offset too.
     """
     padding = [0] * (MOST_ARGUMENTS - len(arguments))
     tables = (*relocations, *guards)
-    words = (nbytes, function, NOT_RUN, len(relocations), len(guards), *arguments, *padding, *tables)
+    words = (nbytes, function, NOT_RUN, len(relocations), len(guards), after, *arguments, *padding, *tables)
     return struct.pack(f"<{len(words)}q", *words)
 
 
@@ -56,7 +63,12 @@ def status(mapped: bytes | memoryview) -> int:
 
 
 def program(
-    object_: bytes, functions: Sequence[str], target: Target, libraries: Sequence[str] = (), loader: str = ""
+    object_: bytes,
+    functions: Sequence[str],
+    target: Target,
+    libraries: Sequence[str] = (),
+    loader: str = "",
+    after: str = "",
 ) -> bytes:
     """The ELF executable of a kernel's object, which defines `functions`.
 
@@ -66,12 +78,13 @@ def program(
         target: Of which architecture it is.
         libraries: Files of the shared libraries that it uses, found again by their names when it runs.
         loader: What then loads them; without, the program is static.
+        after: The function that is called after each, with where to write in what is mapped; empty for none.
 
     Raises:
         TargetError: There is no linker for the target.
         LoweringError: The linker failed, because the object needs a function that is not here.
     """
-    objects = [object_, code.object_file(_text(functions, family_of(target.architecture).linux.calls), target)]
+    objects = [object_, code.object_file(_text(functions, family_of(target.architecture).linux.calls, after), target)]
     return shared.link_program(objects, libraries, loader)
 
 
@@ -165,7 +178,7 @@ define hidden void @tilewright_end() {
 """Hidden, so that a shared library keeps its own. Between calls of the last two, instructions are counted (`emulated_count`)."""
 
 
-def _text(functions: Sequence[str], system: SystemCalls) -> str:
+def _text(functions: Sequence[str], system: SystemCalls, after: str) -> str:
     """The program as LLVM IR. Every function is called with all arguments: what it does not take, it does not see."""
     types = ", ".join(["i64"] * MOST_ARGUMENTS)
     declarations = "".join(f"declare i32 @{name}({types})\n" for name in functions)
@@ -176,6 +189,8 @@ def _text(functions: Sequence[str], system: SystemCalls) -> str:
     ]
     arguments = ", ".join(f"i64 %arg{i}" for i in range(MOST_ARGUMENTS))
     body = "\n  ".join(loads)
+    last = f"call void @{after}(ptr %written)" if after else ""
+    declarations += f"declare void @{after}(ptr)\n" if after else ""
     return f"""{system_call.text(system)}{_memory(system)}{_LIBRARY}{_FILLS}{declarations}
 @functions = internal constant [{len(functions)} x ptr] [{table}]
 define void @_start() {system.start} {{
@@ -220,6 +235,10 @@ call:
   call void @tilewright_begin()
   %r = call i32 %entry({arguments})
   call void @tilewright_end()
+  %written_at = getelementptr i64, ptr %m, i64 5
+  %place = load i64, ptr %written_at
+  %written = getelementptr i8, ptr %m, i64 %place
+  {last}
   store i32 %r, ptr %status_at
   %never = call i64 @system(i64 {system.exit_group}, i64 0, i64 0, i64 0, i64 0, i64 0, i64 0)
   unreachable

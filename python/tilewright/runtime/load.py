@@ -6,19 +6,15 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from functools import partial
 
-from tilewright._runtime import Code
-from tilewright.dtypes import to_numpy
 from tilewright.payload import call_forms
 from tilewright.payload.abi import ENTRY, PACK_SUFFIX, TENSORS_SUFFIX
 from tilewright.payload.signature import Signature
-from tilewright.runtime import tracing
+from tilewright.runtime import coverage, tracing
 from tilewright.runtime.foreign import ForeignKernel
 from tilewright.runtime.kernel import About, Kernel
 from tilewright.runtime.module import Function, entries
-from tilewright.runtime.product import Product
+from tilewright.runtime.product import Product, packing
 from tilewright.runtime.runners import Runner
-from tilewright.standalone import _native
-from tilewright.standalone.packed_b import Packing
 from tilewright.standalone.packing import PackedFormat
 
 
@@ -43,13 +39,15 @@ def product(object_: bytes, about: About, packed: PackedFormat | None, who: Runn
     if who.emulator is not None:
         from tilewright.runtime import emulated
 
-        stubs = emulated.ProductStubs(emulated.Program(object_, names, about.target, who.emulator), spec, packed)
-        object_, make = stubs.object(names), partial(emulated.emulated(kind), stubs)
-    code = Code(object_, ENTRY, names[1:])
+        program = emulated.Program(object_, names, about.target, who.emulator)
+        coverage.watch(about, object_, program.recorded)
+        stubs = emulated.ProductStubs(program, spec, packed)
+        code, make = stubs.linked(names), partial(emulated.emulated(kind), stubs)
+    else:
+        code = coverage.linked(object_, ENTRY, names[1:], about)
     if packed is None:
         return make(code, about)
-    call = _native.PackCall(code, packer, spec.n, spec.k, b=to_numpy(spec.b_stored), b_transposed=spec.b_transposed)
-    return make(code, about, Packing(packed, call))
+    return make(code, about, packing(code, packer, spec, packed))
 
 
 def functions(
@@ -68,9 +66,10 @@ def functions(
         from tilewright.runtime import emulated
         from tilewright.runtime.emulated_function import FunctionStubs
 
-        stubs = FunctionStubs(
-            emulated.Program(object_, names[len(signatures) :], about.target, who.emulator), signatures
-        )
-        object_, make = stubs.object(names), partial(emulated.emulated(kind), stubs)
-    code = Code(object_, names[0], names[1:])
+        program = emulated.Program(object_, names[len(signatures) :], about.target, who.emulator)
+        coverage.watch(about, object_, program.recorded)
+        stubs = FunctionStubs(program, signatures)
+        code, make = stubs.linked(names), partial(emulated.emulated(kind), stubs)
+    else:
+        code = coverage.linked(object_, names[0], names[1:], about)
     return [make(code, each, about) for each in signatures]

@@ -6,6 +6,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from tilewright._runtime import Code
+from tilewright.dtypes import to_numpy
 from tilewright.payload import call_forms
 from tilewright.payload.abi import TENSORS_SUFFIX, prototype
 from tilewright.runtime.kernel import About, CFunction, Kernel
@@ -60,3 +61,9 @@ class Product(_Call):
         entry = self._code.entry
         tensors = self._code.address_of(f"{entry}{TENSORS_SUFFIX}")
         return CFunction(self._code.address, prototype(self.spec, entry), self._code, tensors)
+
+
+def packing(code: Code, packer: str, spec: MatmulSpec, packed: PackedFormat) -> Packing:
+    """How B of a product is packed: in the format `packed`, by the function `packer` of linked code."""
+    call = _native.PackCall(code, packer, spec.n, spec.k, b=to_numpy(spec.b_stored), b_transposed=spec.b_transposed)
+    return Packing(packed, call)
