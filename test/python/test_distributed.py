@@ -163,6 +163,65 @@ def test_the_example(mpiexec):
     assert printed[-1] == "right: True"
 
 
+def test_dask_arrays(tmp_path, monkeypatch):
+    python = environments.python(environments.CLUSTER)
+    if python is None:
+        pytest.skip("there is no environment with Dask (make setup-cluster installs it)")
+    monkeypatch.setenv("PYTHONPATH", str(ROOT / "python"))
+    monkeypatch.setenv("TILEWRIGHT_CACHE_DIR", str(tmp_path / "kernels"))
+    done = subprocess.run([python, HERE / "on_dask.py"], capture_output=True, text=True, check=False)
+    assert done.stdout.split() == ["right"], done.stderr
+
+
+def test_blocks_of_numpy_need_a_grid():
+    with pytest.raises(tw.SpecError, match="expected blocks in numpy arrays with a Grid, or Dask arrays"):
+        distributed.matmul(np.ones((4, 4)), np.ones((4, 4)))
+
+
+# The simulation.
+
+NOTHING = distributed.Network(0.0, 0.0, 0.0, 0.0, "no network")
+
+
+@pytest.mark.parametrize(
+    ("schedule", "grid"),
+    [
+        ("summa", (2, 8)),
+        ("summa", (16, 1)),
+        ("rows", (8,)),
+        ("columns", (8,)),
+        ("weights", (4,)),
+        ("k", (8,)),
+        ("k_all", (8,)),
+    ],
+)
+def test_simulated_bytes_are_those_of_the_model(schedule, grid):
+    """Where links alone take time, a second a byte, each node is busy for the bytes that it sends."""
+    count = math.prod(grid)
+    product = distributed.compile(SPEC, comm=Alone(count), grid=grid, schedule=schedule)
+    times = distributed.simulate(SPEC, grid, replace(NOTHING, per_byte=1.0), flops=1e30, schedule=schedule)
+    (latency_alone,) = {
+        round(distributed.simulate(SPEC, grid, replace(NOTHING, latency=1.0), flops=1e30, schedule=schedule).seconds)
+    }
+    # LogGP's first byte of each message is free.
+    assert times.seconds == pytest.approx(product.bytes_sent - latency_alone)
+
+
+def test_simulated_times():
+    network = distributed.Network(latency=3.0, overhead=0.5, gap=0.0, per_byte=0.25, source="made up")
+    times = distributed.simulate(SPEC, (2, 2), network, flops=64.0)
+    block_of_a, block_of_b = 32 * 16 * 4, 16 * 24 * 4
+    computing = 2 * 32 * 24 * 32 / 64
+    assert times.computing == computing
+    assert times.seconds == pytest.approx(
+        computing + sum(0.5 + (block - 1) * 0.25 + 3.0 + 0.5 for block in (block_of_a, block_of_b))
+    )
+    assert times.efficiency == pytest.approx(computing / times.seconds)
+    assert distributed.simulate(SPEC, (2, 2), NOTHING, flops=64.0).efficiency == pytest.approx(1.0)
+    with pytest.raises(tw.SpecError, match="expected a number above zero"):
+        distributed.simulate(SPEC, (2, 2), network, flops=0)
+
+
 needs_minutes = pytest.mark.skipif(
     "TILEWRIGHT_CLUSTERS" not in os.environ, reason="four processes: make check-clusters"
 )

@@ -74,6 +74,7 @@ def test_every_example_is_run_here():
         "29_emulate_kernel.ll",  # which `test_emulate.py` runs
         "30_precision.py",
         "31_distributed.py",  # which `test_distributed.py` runs
+        "32_scaling.py",
     ]
 
 
@@ -84,6 +85,13 @@ def test_each_lesson_is_right_and_measured(run, tmp_path):
         *("loops", "tiles", "vectors", "registers", "panels")
     ]
     assert picture.read_text().startswith("<svg ")
+
+
+def test_scaling(run, tmp_path):
+    picture = tmp_path / "scaling.svg"
+    lines = run(sys.executable, EXAMPLES / "32_scaling.py", "--svg", picture).splitlines()
+    assert [line.split()[0] for line in lines] == ["red-storm"] * 2 + ["aries"] * 2
+    assert "<svg " in picture.read_text()
 
 
 def test_transposed_weights(run):

@@ -11,3 +11,6 @@ from tilewright.distributed.product import compile as compile
 from tilewright.distributed.product import matmul as matmul
 from tilewright.distributed.shardings import SCHEDULES as SCHEDULES
 from tilewright.distributed.shardings import Sharding as Sharding
+from tilewright.distributed.simulation import NETWORKS as NETWORKS
+from tilewright.distributed.simulation import Network as Network
+from tilewright.distributed.simulation import simulate as simulate

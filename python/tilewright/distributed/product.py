@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from tilewright.distributed import dask_arrays
 from tilewright.distributed.grid import Comm, Grid, gathered_bytes, reduced_bytes
 from tilewright.distributed.partition import Program, program
 from tilewright.distributed.shardings import Sharding, named
@@ -145,28 +146,41 @@ def compile(
 
 
 def matmul(
-    a: Array,
-    b: Array,
+    a: Any,  # noqa: ANN401 - an array of numpy or of Dask
+    b: Any,  # noqa: ANN401
     *,
-    grid: Grid,
+    grid: Grid | None = None,
     schedule: str | Sharding = "summa",
     threads: int = 1,
     out: Array | None = None,
-) -> Array:
-    """This process's block of A·B, of its blocks of A and B. It is compiled at the first call of its shapes, and kept with the grid.
+) -> Any:  # noqa: ANN401
+    """This process's block of A·B, of its blocks of A and B; or the product of two Dask arrays.
+
+    A product over processes is compiled at the first call of its shapes, and kept with the grid. That of Dask arrays is a Dask array,
+    which its scheduler computes chunk by chunk; it needs no MPI.
 
     Args:
-        a: This process's block of A, row-major.
-        b: That of B.
-        grid: The processes, which all call it together.
-        schedule: As for `compile`.
+        a: This process's block of A, row-major; or a Dask array, M by K.
+        b: That of B; or a Dask array, K by N.
+        grid: The processes, which all call it together; None for Dask arrays.
+        schedule: As for `compile`; Dask's chunks say it themselves.
         threads: As for `compile`.
-        out: Where its block of C goes.
+        out: Where its block of C goes; not of Dask arrays.
 
     Raises:
         OperandError: An operand is no matrix of a type that kernels multiply, or is not contiguous.
+        SpecError: There is no grid for arrays of numpy, or one for those of Dask.
         TilewrightError: As `compile`.
     """
+    of_dask = dask_arrays.is_dask(a) or dask_arrays.is_dask(b)
+    if of_dask != (grid is None) or (of_dask and out is not None):
+        raise SpecError(
+            f"matmul of {type(a).__name__} and {type(b).__name__}, {'a' if grid else 'no'} grid",
+            where="distributed",
+            expected="blocks in numpy arrays with a Grid, or Dask arrays without grid and out",
+        )
+    if grid is None:
+        return dask_arrays.matmul(a, b, threads=threads)
     sharding = named(schedule)
     for name, each in (("a", a), ("b", b)):
         if not isinstance(each, np.ndarray) or each.ndim != 2:
