@@ -4,6 +4,7 @@
 import itertools
 import json
 import re
+import warnings
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -14,6 +15,7 @@ from click.testing import CliRunner
 from tilewright import targets
 from tilewright.cli.app import command
 from tilewright.records.database import Database
+from tilewright.runtime import products
 from tilewright.schedules import choices, make, select
 from tilewright.schedules.models.blocking import Blocking
 from tilewright.tuning import candidates, product, race
@@ -215,6 +217,19 @@ def test_wrong_numbers_never_win(database, monkeypatch):
     monkeypatch.setattr(product, "Race", Quick)
     assert product.tune(SPEC, HOST, database, seconds=600).verdict == "tied"
     assert "wrong" in {json.loads(line)["verdict"] for line in database.lines()}
+
+
+def test_a_slow_choice_of_the_model_is_where_a_search_starts(database, monkeypatch):
+    start, compile_one = candidates.of(SPEC, HOST, make.make(SPEC, HOST)).start, products.compile
+
+    def compile_(*args, schedule=None, parameters=None, **how):
+        if parameters == dict(start.sizes):
+            warnings.warn("the hot loop accesses the stack", tw.SlowScheduleWarning, stacklevel=1)
+        return compile_one(*args, schedule=schedule, parameters=parameters, **how)
+
+    monkeypatch.setattr(products, "compile", compile_)
+    monkeypatch.setattr(product, "Race", Quick)
+    assert product.tune(SPEC, HOST, database, seconds=600).verdict == "tied"
 
 
 def test_a_race_finds_wrong_numbers():

@@ -197,10 +197,13 @@ class _Tuning:
         return self._keep(candidate, kernel, times).gain
 
     def _compiled(self, candidate: Candidate) -> Kernel | None:
-        """The kernel of a candidate; None where it does not compile, or its values do not fit the registers."""
+        """The kernel of a candidate; None where it does not compile, or its values do not fit the registers.
+
+        The model's own choice is what others are compared with, whatever its registers do.
+        """
         try:
             with warnings.catch_warnings():
-                warnings.simplefilter("error", SlowScheduleWarning)
+                warnings.simplefilter("ignore" if candidate == self._space.start else "error", SlowScheduleWarning)
                 how = self._space.arguments(candidate)
                 return products.compile(self._spec, self._target, self._threads, cache=True, **how)
         except (TilewrightError, SlowScheduleWarning):
