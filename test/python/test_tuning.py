@@ -14,6 +14,7 @@ import tilewright as tw
 from click.testing import CliRunner
 from tilewright import targets
 from tilewright.cli.app import command
+from tilewright.errors import SlowScheduleWarning
 from tilewright.records.database import Database
 from tilewright.runtime import products
 from tilewright.schedules import choices, make, select
@@ -224,7 +225,7 @@ def test_a_slow_choice_of_the_model_is_where_a_search_starts(database, monkeypat
 
     def compile_(*args, schedule=None, parameters=None, **how):
         if parameters == dict(start.sizes):
-            warnings.warn("the hot loop accesses the stack", tw.SlowScheduleWarning, stacklevel=1)
+            warnings.warn("the hot loop accesses the stack", SlowScheduleWarning, stacklevel=1)
         return compile_one(*args, schedule=schedule, parameters=parameters, **how)
 
     monkeypatch.setattr(products, "compile", compile_)
