@@ -64,6 +64,14 @@ bool areOtherColumns(const View &one, const View &other, int64_t item, int64_t o
   return offset >= one.sizes[one.rank - 1] * item && offset + other.sizes[other.rank - 1] * otherItem <= rowBytes;
 }
 
+bool isPermutation(std::vector<int64_t> axes, int64_t rank) {
+  std::sort(axes.begin(), axes.end());
+  for (size_t i = 0; i < axes.size(); ++i)
+    if (axes[i] != static_cast<int64_t>(i))
+      return false;
+  return static_cast<int64_t>(axes.size()) == rank;
+}
+
 std::string wordsOf(const std::vector<int64_t> &shape) {
   std::string text = "(";
   for (size_t i = 0; i < shape.size(); ++i)
@@ -244,7 +252,7 @@ void Kernel::bind(View *given, size_t count, std::vector<int64_t> &extents) cons
     bindOne(operands[i], given[i], extents);
 }
 
-void Kernel::call(View *given, size_t count, Owned *made) const {
+void Kernel::call(View *given, size_t count, Owned *made, const std::vector<int64_t> *axes) const {
   if (accumulates)
     refuse(operands.back(), "is missing", "call_out: the kernel adds to its result");
   std::vector<int64_t> extents(limits.size(), -1);
@@ -264,7 +272,13 @@ void Kernel::call(View *given, size_t count, Owned *made) const {
         refuse(operand, "has an extent that no operand tells", "call_out, with tensors for the results");
     }
     int32_t type = operand.type >= 0 ? operand.type : aoti_torch_dtype_uint8();
-    made[i - count] = newTensor(sizes.data(), static_cast<int64_t>(operand.shape.size()), type, results[i - count]);
+    auto rank = static_cast<int64_t>(operand.shape.size());
+    if (axes && !isPermutation(*axes, rank))
+      refuse(operand, "lies in the order " + shapeText(axes->data(), static_cast<int64_t>(axes->size())),
+             "each of its " + std::to_string(rank) + " axes once");
+    View &result = results[i - count];
+    made[i - count] = axes ? newTensorInOrder(sizes.data(), *axes, type, result)
+                           : newTensor(sizes.data(), rank, type, result);
     all[i] = &results[i - count];
   }
   enter(all.data());

@@ -43,8 +43,9 @@ public:
   const std::string &name() const { return ownName; }
 
   /// Computes the results, which are new tensors: `made` has room for all. Throws std::runtime_error where an operand
-  /// does not fit, or there is no memory. Strides that mean nothing are changed in the views.
-  void call(View *given, size_t count, Owned *made) const;
+  /// does not fit, or there is no memory. Strides that mean nothing are changed in the views. Results lie in memory in
+  /// the order of `axes`, the slowest first, where there is one, else row-major.
+  void call(View *given, size_t count, Owned *made, const std::vector<int64_t> *axes = nullptr) const;
   /// Computes the results into tensors of the caller's. `isApart`: they are new, and share no memory with operands.
   void callInto(View *given, size_t count, View *results, size_t resultCount, bool isApart = false) const;
 

@@ -44,6 +44,19 @@ void call(StableIValue *stack, uint64_t, uint64_t) {
   stack[0] = give(std::move(made));
 }
 
+/// call_in_order(str kernel, Tensor[] operands, int[] axes) -> Tensor
+void callInOrder(StableIValue *stack, uint64_t, uint64_t) {
+  Text name(stack[0]);
+  std::vector<Owned> tensors = takeList(stack[1]);
+  std::vector<int64_t> axes = takeNumbers(stack[2]);
+  const Kernel &kernel = Registry::instance().require(name.get());
+  requireResults(kernel, 1);
+  std::vector<View> views = viewsOf(tensors);
+  Owned made;
+  kernel.call(views.data(), views.size(), &made, &axes);
+  stack[0] = give(std::move(made));
+}
+
 /// call_many(str kernel, Tensor[] operands) -> Tensor[]
 void callMany(StableIValue *stack, uint64_t, uint64_t) {
   Text name(stack[0]);
@@ -157,6 +170,7 @@ const Op ops[] = {
 
 STABLE_TORCH_LIBRARY(tilewright, m) {
   m.def("call(str kernel, Tensor[] operands) -> Tensor");
+  m.def("call_in_order(str kernel, Tensor[] operands, int[] axes) -> Tensor");
   m.def("call_many(str kernel, Tensor[] operands) -> Tensor[]");
   m.def("call_out(str kernel, Tensor[] operands, Tensor(a!)[] out) -> ()");
   for (const Op &op : ops)
@@ -166,6 +180,7 @@ STABLE_TORCH_LIBRARY(tilewright, m) {
 
 STABLE_TORCH_LIBRARY_IMPL(tilewright, CPU, m) {
   m.impl("call", call);
+  m.impl("call_in_order", callInOrder);
   m.impl("call_many", callMany);
   m.impl("call_out", callOut);
   for (const Op &op : ops)

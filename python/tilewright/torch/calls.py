@@ -58,9 +58,14 @@ def _result(kernel: str, operands: Sequence[Any]) -> Any:  # noqa: ANN401 - a te
     return result
 
 
+def _in_order(kernel: str, operands: Sequence[Any], axes: Sequence[int]) -> Any:  # noqa: ANN401 - a tensor
+    result = _result(kernel, operands)
+    return torch.empty_permuted(result.shape, axes, dtype=result.dtype, device=result.device)
+
+
 def _nothing(kernel: str, operands: Sequence[Any], out: Sequence[Any]) -> None:
     registry.registered(kernel)
 
 
-for _name, _fake in (("call", _result), ("call_many", _results), ("call_out", _nothing)):
+for _name, _fake in (("call", _result), ("call_in_order", _in_order), ("call_many", _results), ("call_out", _nothing)):
     torch.library.register_fake(f"tilewright::{_name}", _fake)

@@ -20,7 +20,7 @@ _AROUND = ("## Call", "Torch-Compiled", "TorchDynamo", "AOTDispatcher", "Pregrap
 def _timed_kernels(spent: dict[str, list[float]]) -> Iterator[None]:
     """While graphs that were compiled call kernels through a function that takes the time of each."""
     packet = torch.ops.tilewright
-    ops = {name: getattr(packet, name) for name in ("call", "call_strided") if hasattr(packet, name)}
+    ops = {name: getattr(packet, name) for name in ("call", "call_in_order") if hasattr(packet, name)}
     kept = {name: each.default for name, each in ops.items()}
 
     def timed(op: Any) -> Callable[..., Any]:  # noqa: ANN401 - an op

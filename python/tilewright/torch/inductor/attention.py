@@ -19,6 +19,8 @@ from tilewright.torch.inductor.region import Region
 
 _FUSED = aten._scaled_dot_product_flash_attention_for_cpu.default
 _AXES = "bhmn"
+_RESULT = (0, 2, 1, 3)
+"""How torch's result lies: the heads of a query side by side."""
 _REPEATED = 2
 """The axis along which heads of keys and values are repeated, after that of heads."""
 
@@ -99,5 +101,4 @@ def calls(node: Node, graph_module: Any) -> Iterator[Call]:  # noqa: ANN401
     operands = [partial(_rows, each) for each in (q, k, v)]
     if mask is not None:
         operands.append(partial(_mask, mask, axes))
-    seen = fx.value(node)
-    yield Call(Region(node, (), (), None), spec, tuple(operands), tuple(seen.shape), tuple(seen.stride()))
+    yield Call(Region(node, (), (), None), spec, tuple(operands), tuple(fx.value(node).shape), _RESULT)

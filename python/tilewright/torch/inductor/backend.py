@@ -15,6 +15,7 @@ from torch._inductor.compile_fx import compile_fx, compile_fx_inner  # pyright: 
 from torch._inductor.decomposition import select_decomp_table  # pyright: ignore[reportMissingImports]
 
 from tilewright.torch.inductor import frozen
+from tilewright.torch.inductor.choice import Choice
 from tilewright.torch.inductor.fx import aten
 from tilewright.torch.inductor.rewrite import rewrite
 
@@ -35,21 +36,23 @@ def tilewright(model: Any, inputs: Sequence[Any], **settings: Any) -> Callable[.
         model: The graph.
         inputs: Its inputs.
         **settings: Those of torch.compile. ``options`` are Inductor's; "freezing" makes parameters constants for inference, and
-            "timed", True if left out, leaves to torch what its own op computes faster.
+            "timed", True if left out, leaves to torch what its own ops compute faster.
     """
     options = dict(settings.get("options") or {})
     timed = bool(options.pop("timed", True))
     freezing = options.pop("freezing", inductor_config.freezing) and not torch.is_grad_enabled()
     constants = frozen.parameters(model, inputs) if freezing else {}
+    choice = Choice.of(model, inputs) if timed else None
     # A graph that comes from AOTAutograd's cache would not be rewritten, and its kernels would not be there.
     with functorch_config.patch(enable_autograd_cache=False):
-        return compile_fx(
+        compiled = compile_fx(
             model,
             inputs,
-            inner_compile=partial(_compiled, constants=constants, timed=timed),
+            inner_compile=partial(_compiled, constants=constants, choice=choice, timed=timed),
             config_patches={**options, "freezing": False},
             decompositions=decompositions(),
         )
+    return compiled if choice is None else choice.between(compiled)
 
 
 def _compiled(
@@ -57,6 +60,7 @@ def _compiled(
     inputs: Sequence[Any],
     *,
     constants: Mapping[int, Any],
+    choice: Choice | None,
     timed: bool,
     **options: Any,  # noqa: ANN401
 ) -> Any:  # noqa: ANN401
@@ -69,6 +73,8 @@ def _compiled(
         rewrite(graph_module, timed=timed)
         return compile_fx_inner(graph_module, inputs, **options)
 
-    if not constants or not options.get("is_inference") or not frozen.fits(graph_module, constants):
-        return rest(graph_module, inputs)
-    return frozen.Frozen(graph_module, inputs, constants, rest)
+    is_frozen = constants and options.get("is_inference") and frozen.fits(graph_module, constants)
+    compiled = frozen.Frozen(graph_module, inputs, constants, rest) if is_frozen else rest(graph_module, inputs)
+    if choice is not None:
+        choice.note(graph_module, compiled)
+    return compiled

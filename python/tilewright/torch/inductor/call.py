@@ -11,9 +11,10 @@ import torch  # pyright: ignore[reportMissingImports] - not in the project's own
 from torch.fx import Node  # pyright: ignore[reportMissingImports]
 
 from tilewright.torch import pack
-from tilewright.torch.inductor import fx, kernels
+from tilewright.torch.inductor import fx
 from tilewright.torch.inductor.fx import aten
 from tilewright.torch.inductor.region import Region
+from tilewright.torch.ops import NAMESPACE
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +43,7 @@ class Call:
         spec: What is computed.
         operands: Makes the node of each operand in the graph.
         shape: That of the result as the kernel writes it.
-        strides: Those of the result; None: contiguous.
+        axes: Those of the result in the order in which they lie, the slowest first; None: as they are.
         finish: Makes of the result what the region gave; None: by another shape alone.
         weight: What is packed ahead of time, if anything is.
         is_dense: Whether operands have to be contiguous in all of their axes.
@@ -52,7 +53,7 @@ class Call:
     spec: Any
     operands: tuple[Callable[[Any], Node], ...]
     shape: tuple[Any, ...]
-    strides: tuple[Any, ...] | None = None
+    axes: tuple[int, ...] | None = None
     finish: Callable[[Any, Node], Node] | None = None
     weight: Weight | None = None
     is_dense: bool = False
@@ -74,8 +75,9 @@ class Call:
                 else _readable(graph, make(graph), is_dense=self.is_dense)
                 for number, make in enumerate(self.operands)
             ]
-            where = () if self.strides is None else (list(self.shape), list(self.strides), fx.value(exit_).dtype)
-            result = fx.emit(graph, kernels.op(strided=bool(where)), name, operands, *where)
+            op = NAMESPACE.call if self.axes is None else NAMESPACE.call_in_order
+            order = () if self.axes is None else (list(self.axes),)
+            result = fx.emit(graph, op.default, name, operands, *order)
             # Inductor keeps these strides.
             result.meta["eager_input_vals"] = ((name, list(map(fx.value, operands)), *result.args[2:]), {})
             result = fx.reshaped(graph, result, shape) if self.finish is None else self.finish(graph, result)

@@ -13,6 +13,7 @@ from torch._inductor.constant_folding import constant_fold, replace_node_with_co
 from torch._inductor.freezing_utils import enter_freezing, record_has_frozen_params  # pyright: ignore[reportMissingImports]
 from torch._inductor.fx_passes import binary_folding, freezing_patterns, post_grad  # pyright: ignore[reportMissingImports]
 
+from tilewright.torch.inductor import fx
 from tilewright.torch.inductor.fx import aten
 
 _ROUNDS = 4
@@ -84,7 +85,7 @@ class Frozen:
         return self._run(rest)
 
     def _make(self, constants: Mapping[int, Any]) -> None:
-        graph_module = torch.fx.GraphModule(self._graph_module, _copied(self._graph_module.graph))
+        graph_module = torch.fx.GraphModule(self._graph_module, fx.copied(self._graph_module.graph))
         placeholders = graph_module.graph.find_nodes(op="placeholder")
         written = {
             node.args[0] for node in graph_module.graph.find_nodes(op="call_function", target=aten.copy_.default)
@@ -102,12 +103,6 @@ class Frozen:
                 replace_node_with_constant(graph_module, placeholders[number], tensor)
             _fold(graph_module, inputs)
             self._run = self._compile(graph_module, inputs)
-
-
-def _copied(graph: Any) -> Any:  # noqa: ANN401
-    copy = torch.fx.Graph()
-    copy.output(copy.graph_copy(graph, {}))
-    return copy
 
 
 def _fold(graph_module: Any, inputs: Sequence[Any]) -> None:  # noqa: ANN401

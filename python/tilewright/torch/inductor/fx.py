@@ -78,6 +78,13 @@ def emit(graph: Any, target: Any, *args: Any, **kwargs: Any) -> Node:  # noqa: A
     return node
 
 
+def copied(graph: Any) -> Any:  # noqa: ANN401 - a graph
+    """A copy of a graph, of which nothing follows changes of the other."""
+    copy = torch.fx.Graph()
+    copy.output(copy.graph_copy(graph, {}))
+    return copy
+
+
 def updated(graph: Any, node: Node) -> Node:  # noqa: ANN401
     """The node after the strides of an operand changed: its fake value is that of the new operands, and a view may become a copy."""
     if node.target in (aten.view.default, aten._unsafe_view.default):

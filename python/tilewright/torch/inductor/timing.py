@@ -19,6 +19,8 @@ from tilewright.torch.inductor.call import Call
 from tilewright.torch.types import torch_type
 
 _ROUNDS = 7
+_SAMPLE = 0.0003
+"""Seconds that a sample lasts at least: a hundred times what reading the clock takes."""
 _SECONDS = 0.25
 """After which no further round begins: large products take long, and vary less."""
 MOST = 1.15
@@ -104,9 +106,7 @@ def _ratio(spec: Any, threads: int, replaced: Any, copied: Any, fused: bool) -> 
             if fused:
                 results[0].add(1)
 
-        # Of one thread processor time, which other load on the machine leaves alone.
-        clock = time.thread_time if threads == 1 else time.perf_counter
-        return _in_turn(ours, theirs, clock)
+        return in_turn(ours, theirs, clock(threads))
 
 
 def _operand(kernel: Any, operand: Any) -> Any:  # noqa: ANN401
@@ -116,16 +116,27 @@ def _operand(kernel: Any, operand: Any) -> Any:  # noqa: ANN401
     return pack(kernel, drawn, operand.name) if is_packed else drawn
 
 
-def _in_turn(ours: Callable[[], object], theirs: Callable[[], object], clock: Callable[[], float]) -> float:
+def clock(threads: int) -> Callable[[], float]:
+    """What tells the time: of one thread that of the processor, which other load on the machine leaves alone."""
+    return time.thread_time if threads == 1 else time.perf_counter
+
+
+def in_turn(ours: Callable[[], object], theirs: Callable[[], object], clock: Callable[[], float]) -> float:
+    """The best time of `ours` over the best of `theirs`, of some rounds in turn: samples of as many calls as the clock needs."""
     best = {ours: float("inf"), theirs: float("inf")}
+    counts = {}
     for each in best:
         each()
+        start = clock()
+        each()
+        counts[each] = 1 + int(_SAMPLE / max(clock() - start, 1e-6))
     end = clock() + _SECONDS
     for _ in range(_ROUNDS):
-        for each in best:
+        for each, count in counts.items():
             start = clock()
-            each()
-            best[each] = min(best[each], clock() - start)
+            for _ in range(count):
+                each()
+            best[each] = min(best[each], (clock() - start) / count)
         if clock() > end:
             break
     return best[ours] / best[theirs]
