@@ -255,6 +255,8 @@ void Kernel::bind(View *given, size_t count, std::vector<int64_t> &extents) cons
 void Kernel::call(View *given, size_t count, Owned *made, const std::vector<int64_t> *axes) const {
   if (accumulates)
     refuse(operands.back(), "is missing", "call_out: the kernel adds to its result");
+  if (axes && isPlain)
+    refuse(operands.back(), "lies in an order of its own", "call: the kernel takes one stride of a result");
   std::vector<int64_t> extents(limits.size(), -1);
   bind(given, count, extents);
   std::array<const View *, mostOperands> all;
@@ -277,8 +279,8 @@ void Kernel::call(View *given, size_t count, Owned *made, const std::vector<int6
       refuse(operand, "lies in the order " + shapeText(axes->data(), static_cast<int64_t>(axes->size())),
              "each of its " + std::to_string(rank) + " axes once");
     View &result = results[i - count];
-    made[i - count] = axes ? newTensorInOrder(sizes.data(), *axes, type, result)
-                           : newTensor(sizes.data(), rank, type, result);
+    made[i - count] =
+        axes ? newTensorInOrder(sizes.data(), *axes, type, result) : newTensor(sizes.data(), rank, type, result);
     all[i] = &results[i - count];
   }
   enter(all.data());

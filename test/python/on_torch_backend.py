@@ -107,7 +107,13 @@ ROWS = [
     ),
     Row("convolution_residual", lambda x, w, r: F.silu(r + F.conv2d(x, w)), (*IMAGES[:2], (2, 8, 4, 3)), (1, 3)),
     Row("convolution_flat", lambda x, w: F.max_pool2d(F.conv2d(x, w, padding=1), 2).flatten(1), IMAGES[:2], (1, 3)),
-    Row("convolution_one_image", lambda x, w: F.conv2d(x[0], w), IMAGES[:2], (1, 3)),
+    Row(
+        "convolution_of_sequences",
+        lambda x, w, r: F.relu(r + F.conv1d(x, w, padding=1, stride=2)),
+        ((2, 4, 9), (8, 4, 3), (2, 8, 5)),
+        (1, 3),
+    ),
+    Row("convolution_one_image", lambda x, w: F.conv2d(x[0], w), IMAGES[:2], (1, 2)),
     Row("depthwise", lambda x, w: F.conv2d(x, w, groups=4, dilation=2), ((1, 4, 6, 6), (4, 1, 3, 3)), kernels=(1, 2)),
     # Not ours: integers, and what is no product.
     Row("integers", lambda x, w: (x * 8).to(torch.int32) @ (w * 8).to(torch.int32), ((4, 8), (8, 6)), (0, 5)),
@@ -144,7 +150,7 @@ def computes(target: Any) -> bool:
         "getitem",
         "new_empty_strided",
         "copy",
-        "unsqueeze",
+        "squeeze",
         "expand",
         "slice",
         "sym_",
@@ -321,6 +327,104 @@ def what_is_slower_stays_with_torch() -> None:
         assert all(("stays torch's" in each) == bool(outcome) and outcome in each for each in messages), messages
         for ours, theirs in zip(got, model(*inputs), strict=True):
             assert torch.allclose(ours, theirs, atol=1e-6)
+
+
+@case
+def a_convolution_takes_the_layout_that_is_fastest() -> None:
+    from tilewright.torch.inductor import timing
+
+    def model(x: Any, w: Any, b: Any, seen: Any, filters: Any) -> Any:
+        return F.relu(F.conv2d(x, w, b)), F.conv1d(seen, filters, groups=2), F.max_pool2d(F.conv2d(x, w), 2)
+
+    inputs, messages, graphs = drawn((*IMAGES, (2, 4, 9), (6, 2, 3)), torch.float32), logged(), []
+    torch._dynamo.reset()
+    kept, timing.ratio = timing.ratio, lambda call, threads: 0.5 if call.spec.layout == "nchw" else 0.9
+    try:
+        with torch.no_grad():
+            got = rewritten(model, graphs, timed=True)(*inputs)
+    finally:
+        timing.ratio = kept
+    for ours, theirs in zip(got, model(*inputs), strict=True):
+        assert torch.allclose(ours, theirs, atol=1e-6)
+    # What reads another op's images in memory of its own order would be slower behind channels first.
+    assert [("nchw" in each, "nhwc" in each) for each in messages] == [(True, False), (True, False), (False, True)], (
+        messages
+    )
+
+
+@case
+def a_small_graph_is_run_in_the_fastest_way() -> None:
+    from tilewright.torch.inductor import timing
+
+    def model(x: Any, w: Any) -> Any:
+        return x @ w
+
+    (x, w), messages, kept = drawn(((5, 8), (8, 12)), torch.float32), logged(), timing.in_turn
+    ways = {
+        # What each way takes: with kernels, op by op, and by Inductor alone.
+        ((2.0, 9.0),): None,
+        ((2.0, 1.0), (2.0, 1.0, 3.0)): "op by op, 2.00 times",
+        ((2.0, 2.5), (2.0, 2.5, 1.0)): "by Inductor alone, 2.00 times",
+        ((2.0, 2.5), (2.0, 2.5, 1.99)): None,
+    }
+    try:
+        for each, said in ways.items():
+            torch._dynamo.reset()
+            messages.clear()
+            seconds = iter([[1.0, 2.0], *map(list, each)])  # the first is the kernel's own
+            timing._ratio.cache_clear()
+            timing.in_turn = lambda calls, _, seconds=seconds: ([call() for call in calls], next(seconds))[1]
+            compiled = torch.compile(model, backend="tilewright")
+            with torch.no_grad():
+                for _ in range(3):
+                    assert torch.allclose(compiled(x, w), x @ w, atol=1e-6)
+            assert next(seconds, None) is None
+            assert len(messages) == 1 + bool(said), messages
+            assert said is None or said in messages[1], messages
+    finally:
+        timing.in_turn = kept
+
+
+@case
+def a_graph_that_changes_an_input_runs_once() -> None:
+    def model(x: Any, w: Any) -> Any:
+        x.add_(1)
+        return x @ w
+
+    torch._dynamo.reset()
+    x, w = drawn(((5, 8), (8, 12)), torch.float32)
+    before = x.clone()
+    with torch.no_grad():
+        got = torch.compile(model, backend="tilewright")(x, w)
+    assert torch.equal(x, before + 1)
+    assert torch.allclose(got, x @ w, atol=1e-6)
+
+
+@case
+def results_that_are_views_stay_views() -> None:
+    def model(x: Any, w: Any) -> Any:
+        y = x @ w
+        return x.t(), y, y[1:]
+
+    torch._dynamo.reset()
+    x, w = drawn(((5, 8), (8, 12)), torch.float32)
+    with torch.no_grad():
+        compiled = torch.compile(model, backend="tilewright")
+        for _ in range(2):
+            of_x, y, part = compiled(x, w)
+            assert of_x.data_ptr() == x.data_ptr()
+            assert part.data_ptr() == y[1:].data_ptr()
+            assert torch.allclose(y, x @ w, atol=1e-6)
+
+
+@case
+def autocast_reaches_no_kernel() -> None:
+    torch._dynamo.reset()
+    x, w = drawn(((5, 8), (8, 12)), torch.float32)
+    with torch.no_grad(), torch.autocast("cpu", torch.bfloat16):
+        compiled = torch.compile(lambda x, w: torch.sin(x @ w), backend="tilewright")
+        assert compiled(x, w).dtype == torch.bfloat16
+        assert torch.allclose(compiled(x, w), torch.sin(x @ w), atol=2e-2)
 
 
 @case

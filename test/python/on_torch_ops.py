@@ -144,6 +144,20 @@ def a_module_is_called_by_its_name() -> None:
 
 
 @case
+def a_result_lies_in_the_order_that_is_asked_for() -> None:
+    in_order = torch.ops.tilewright.call_in_order
+    q, k = torch.rand(2, 3, 5, 8), torch.rand(2, 3, 7, 8)
+    name = ours.register(tw.compile(tw.AttentionSpec(5, 7, 8, 3, 3, 8, batch=(2,))))
+    found = in_order(name, [q, k, k], [0, 2, 1, 3])
+    near(found, F.scaled_dot_product_attention(q, k, k))
+    assert found.stride() == (120, 8, 24, 1)
+    says("each of its 4 axes once", lambda: in_order(name, [q, k, k], [0, 0, 1, 3]))
+    says("wrong type or layout", lambda: in_order(name, [q, k, k], [0, 1, 3, 2]))
+    product = ours.register(tw.compile(tw.MatmulSpec(5, 6, 8)))
+    says("lies in an order of its own", lambda: in_order(product, [q[0, 0], torch.rand(8, 6)], [1, 0]))
+
+
+@case
 def convolutions_in_both_orders_of_memory() -> None:
     for order in (torch.contiguous_format, torch.channels_last):
         x, w, bias = (torch.rand(2, 4, 9, 8) - 0.5).to(memory_format=order), torch.rand(6, 4, 3, 3) - 0.5, torch.rand(6)

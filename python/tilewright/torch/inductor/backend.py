@@ -69,12 +69,15 @@ def _compiled(
     if "get_decomp_fn" in options:
         options["get_decomp_fn"] = decompositions
 
+    kernels = 0
+
     def rest(graph_module: Any, inputs: Sequence[Any]) -> Any:  # noqa: ANN401
-        rewrite(graph_module, timed=timed)
+        nonlocal kernels
+        kernels = rewrite(graph_module, timed=timed)
         return compile_fx_inner(graph_module, inputs, **options)
 
     is_frozen = constants and options.get("is_inference") and frozen.fits(graph_module, constants)
     compiled = frozen.Frozen(graph_module, inputs, constants, rest) if is_frozen else rest(graph_module, inputs)
     if choice is not None:
-        choice.note(graph_module, compiled)
+        choice.note(graph_module, compiled, kernels=bool(kernels))
     return compiled

@@ -47,6 +47,7 @@ class Call:
         finish: Makes of the result what the region gave; None: by another shape alone.
         weight: What is packed ahead of time, if anything is.
         is_dense: Whether operands have to be contiguous in all of their axes.
+        behind: A fake tensor that lies as the result does, if what follows copies it; None: it is read as it lies.
     """
 
     region: Region
@@ -57,6 +58,7 @@ class Call:
     finish: Callable[[Any, Node], Node] | None = None
     weight: Weight | None = None
     is_dense: bool = False
+    behind: Any = None
 
     def replace(self, graph_module: Any, kernel: Any, name: str) -> Node:  # noqa: ANN401
         """Puts the call into the place of the region's nodes; the node of its result.
@@ -88,7 +90,7 @@ class Call:
         return result
 
     def copied(self, graph: Any) -> list[Any]:  # noqa: ANN401
-        """Fake values of the operands that are copied before each call, as the kernel cannot read them where they lie."""
+        """Fake values of what is copied for each call: operands that the kernel cannot read where they lie, and the result."""
         exit_, found = self.region.exit, []
         before = exit_.prev
         with graph.inserting_before(exit_):
@@ -99,7 +101,7 @@ class Call:
                         found.append(fx.value(node))
         while exit_.prev is not before:
             graph.erase_node(exit_.prev)
-        return found
+        return found if self.behind is None else [*found, self.behind]
 
 
 def packed(kernel: Any, weight: Weight) -> Any:  # noqa: ANN401 - a tensor

@@ -1,18 +1,21 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""Times a whole compiled graph at its first call beside the same graph run op by op, so that a slower one is left out.
+"""Times a whole compiled graph at its first call beside the same graph run op by op, or compiled by Inductor alone, and takes the fastest.
 
-Calling what Inductor makes costs some microseconds more than calling the ops, and what a small graph gains by it can be less.
+Calling what Inductor makes costs some microseconds more than calling the ops, and what a small graph gains by it can be less. What Inductor
+makes of the rest of a graph can depend on what is no kernel.
 """
 
 from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 import torch  # pyright: ignore[reportMissingImports] - not in the project's own environment
 from torch._functorch._aot_autograd.schemas import PlainTensorMeta  # pyright: ignore[reportMissingImports]
 from torch._guards import TracingContext  # pyright: ignore[reportMissingImports]
+from torch._inductor.compile_fx import compile_fx  # pyright: ignore[reportMissingImports]
 
 from tilewright.torch.inductor import fx, timing
 
@@ -20,12 +23,14 @@ LOG = logging.getLogger("tilewright")
 
 _LONG = 0.02
 """Seconds of a call from which the cost of calling counts for nothing: kernels were timed each by itself."""
+_CLEAR = 1.5
+"""How many times as long as with kernels a graph takes op by op where Inductor alone is not tried: compiling once more takes long."""
 _GAIN = 1.03
-"""How many times as fast the ops have to be: less is what chance makes of equals."""
+"""How many times as fast anything else has to be: less is what chance makes of equals."""
 
 
 class Choice:
-    """A graph of torch.compile's for inference, kept to be run op by op where that is faster than what is compiled from it."""
+    """A graph of torch.compile's for inference, kept as it was to be run in other ways than with kernels."""
 
     def __init__(self, model: Any, inputs: int) -> None:  # noqa: ANN401
         """Keeps the graph: compiling changes it.
@@ -35,7 +40,7 @@ class Choice:
             inputs: How many inputs it has.
         """
         self._graph_module = torch.fx.GraphModule(model, fx.copied(model.graph))
-        self._inputs, self._is_pure = inputs, False
+        self._inputs, self._is_pure, self._has_kernels = inputs, False, False
         self._inner: Callable[[list[Any]], Any] | None = None
 
     @classmethod
@@ -53,20 +58,19 @@ class Choice:
         is_training = torch.is_grad_enabled() and any(each.requires_grad for each in tensors)
         return cls(model, len(inputs)) if is_fit and not is_training else None
 
-    def note(self, graph_module: Any, inner: Callable[[list[Any]], Any]) -> None:  # noqa: ANN401
+    def note(self, graph_module: Any, inner: Callable[[list[Any]], Any], *, kernels: bool) -> None:  # noqa: ANN401
         """Notes, while the graph is compiled, what AOTAutograd knows of it.
 
         Args:
             graph_module: The graph of ATen ops.
             inner: What is compiled from that, which AOTAutograd surrounds by code of its own.
+            kernels: Whether any is called there.
         """
         seen = getattr(TracingContext.try_get(), "fw_metadata", None)
         # A graph that changes its inputs would change them once more.
-        self._is_pure = seen is not None and not any(
-            each.mutates_data or each.mutates_metadata for each in seen.input_info
-        )
-        if not self._is_pure:
+        if seen is None or any(each.mutates_data or each.mutates_metadata for each in seen.input_info):
             return
+        self._is_pure, self._has_kernels = True, kernels
         # Where inputs are those of the graph, and results tensors of its own, the code around it does nothing in many microseconds.
         is_plain = not (
             seen.num_outputs_aliased
@@ -80,7 +84,7 @@ class Choice:
             self._inner = inner
 
     def between(self, compiled: Callable[..., Any]) -> Callable[..., Any]:
-        """What runs the graph: by the first call the faster of `compiled` and its ops."""
+        """What runs the graph: after the first call the fastest way."""
         if not self._is_pure:
             return compiled
         inner, chosen = self._inner, None
@@ -91,30 +95,39 @@ class Choice:
             if chosen is None:
                 # The first result stands, whatever is chosen for the next ones.
                 chosen, result = ours, ours(*arguments)
-                chosen = self._faster(ours, arguments)
+                chosen = self._fastest(ours, arguments)
                 return result
             return chosen(*arguments)
 
         return run
 
-    def _faster(self, compiled: Callable[..., Any], arguments: Sequence[Any]) -> Callable[..., Any]:
-        ops = self._graph_module.forward
+    def _fastest(self, ours: Callable[..., Any], arguments: Sequence[Any]) -> Callable[..., Any]:
         clock = timing.clock(torch.get_num_threads())
+        calls = {"with kernels": ours, "op by op": self._graph_module.forward}
+
+        def timed() -> dict[str, float]:
+            every = [partial(each, *arguments) for each in calls.values()]
+            return dict(zip(calls, timing.in_turn(every, clock), strict=True))
+
         with torch.random.fork_rng(devices=()):
             start = clock()
-            compiled(*arguments)
+            ours(*arguments)
             if clock() - start > _LONG:
-                return compiled
+                return ours
             try:
-                ratio = timing.in_turn(lambda: compiled(*arguments), lambda: ops(*arguments), clock)
+                spent = timed()
+                if self._has_kernels and spent["op by op"] < _CLEAR * spent["with kernels"]:
+                    calls["by Inductor alone"] = compile_fx(self._copy(), arguments)
+                    spent = timed()
             except Exception as error:  # whatever an op raises that Inductor never calls
-                LOG.warning("a graph stays compiled, as its ops fail one by one: %s", error)
-                return compiled
+                LOG.warning("a graph stays as it is compiled, as it fails otherwise: %s", error)
+                return ours
+        best = min(spent, key=spent.__getitem__)
+        ratio = spent["with kernels"] / spent[best]
         if ratio <= _GAIN:
-            return compiled
-        LOG.info(
-            "a graph of %d nodes is run op by op, which is %.2f times as fast",
-            len(self._graph_module.graph.nodes),
-            ratio,
-        )
-        return ops
+            return ours
+        LOG.info("a graph of %d nodes is run %s, %.2f times as fast", len(self._graph_module.graph.nodes), best, ratio)
+        return calls[best]
+
+    def _copy(self) -> Any:  # noqa: ANN401 - a graph module
+        return torch.fx.GraphModule(self._graph_module, fx.copied(self._graph_module.graph))

@@ -5,6 +5,8 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterator
+from itertools import groupby
+from operator import attrgetter
 from typing import Any
 
 import torch  # pyright: ignore[reportMissingImports] - not in the project's own environment
@@ -14,15 +16,18 @@ from tilewright.errors import TilewrightError
 from tilewright.torch.inductor import attention, convolutions, fx, kernels, products, sharing, timing
 from tilewright.torch.inductor.call import Call
 from tilewright.torch.inductor.fx import aten
+from tilewright.torch.inductor.region import Region
+from tilewright.torch.ops import NAMESPACE
 
 LOG = logging.getLogger("tilewright")
 
 _OPERATORS = (products.calls, convolutions.calls, attention.calls)
 """What finds calls that can take the place of a node."""
+_CALLS = (NAMESPACE.call.default, NAMESPACE.call_in_order.default)
 
 
-def rewrite(graph_module: Any, *, timed: bool = False) -> None:  # noqa: ANN401
-    """Puts calls of kernels into the places of products and what can be fused with them. Outputs keep their strides.
+def rewrite(graph_module: Any, *, timed: bool = False) -> int:  # noqa: ANN401
+    """Puts calls of kernels into the places of products and what can be fused with them; how many. Outputs keep their strides.
 
     Args:
         graph_module: The graph; each node has its fake value.
@@ -46,6 +51,7 @@ def rewrite(graph_module: Any, *, timed: bool = False) -> None:  # noqa: ANN401
     graph.eliminate_dead_code()
     graph.lint()
     graph_module.recompile()
+    return sum(node.target in _CALLS for node in graph.nodes)
 
 
 def _calls(node: Any, graph_module: Any) -> Iterator[Call]:  # noqa: ANN401
@@ -54,27 +60,42 @@ def _calls(node: Any, graph_module: Any) -> Iterator[Call]:  # noqa: ANN401
 
 def _replace(node: Any, graph_module: Any, threads: int, *, timed: bool) -> Any:  # noqa: ANN401
     """Puts the first call that works into the place of a node, if there is one; the new node, if its result lies otherwise."""
-    rejected: Call | None = None
-    for call in _calls(node, graph_module):
+    rejected: Region | None = None
+    for region, calls in groupby(_calls(node, graph_module), attrgetter("region")):
         # After one that was slower, those that differ most: of one product in place of two, or without what follows it.
-        is_alone = call.region.exit is call.region.product
-        if rejected is not None and not is_alone and bool(call.region.partner) == bool(rejected.region.partner):
+        is_alone = region.exit is region.product
+        if rejected is not None and not is_alone and bool(region.partner) == bool(rejected.partner):
             continue
+        found = _fastest(calls, threads, timed=timed)
+        if found is None:
+            continue
+        ratio, call, name, kernel = found
+        if ratio > timing.MOST:
+            LOG.info("%s: %s stays torch's, which is %.2f times as fast", region.exit, call.spec, ratio)
+            rejected = region
+            continue
+        LOG.info("%s: %s", region.exit, call.spec)
+        lay = fx.value(region.exit).stride()
+        result = call.replace(graph_module, kernel, name)
+        return None if fx.lies(fx.value(result), lay) else result
+    return None
+
+
+def _fastest(calls: Iterator[Call], threads: int, *, timed: bool) -> tuple[float, Call, str, Any] | None:
+    """Of calls that do the same the fastest: its time over that of torch's op, and its kernel. The first one, where they are not timed."""
+    best = None
+    for call in calls:
         try:
             name, kernel = kernels.compiled(call.spec, threads)
         except TilewrightError as error:
             LOG.warning("%s: %s stays torch's: %s", call.region.exit, call.spec, error)
             continue
-        ratio = timing.slower(call, threads) if timed else None
-        if ratio is not None:
-            LOG.info("%s: %s stays torch's, which is %.2f times as fast", call.region.exit, call.spec, ratio)
-            rejected = call
-            continue
-        LOG.info("%s: %s", call.region.exit, call.spec)
-        lay = fx.value(call.region.exit).stride()
-        result = call.replace(graph_module, kernel, name)
-        return None if fx.lies(fx.value(result), lay) else result
-    return None
+        ratio = timing.ratio(call, threads) if timed else None
+        if ratio is None:
+            return 0.0, call, name, kernel
+        if best is None or ratio < best[0]:
+            best = ratio, call, name, kernel
+    return best
 
 
 def _restore(graph: Any, strides: list[Any]) -> None:  # noqa: ANN401

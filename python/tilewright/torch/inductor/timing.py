@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import operator
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
@@ -23,22 +23,21 @@ _SAMPLE = 0.0003
 """Seconds that a sample lasts at least: a hundred times what reading the clock takes."""
 _SECONDS = 0.25
 """After which no further round begins: large products take long, and vary less."""
-MOST = 1.15
+MOST = 1.05
 """How many times as long as torch's op a kernel may take: less is what chance makes of equals."""
 
 
-def slower(call: Call, threads: int) -> float | None:
-    """How many times as long as torch's op the kernel takes, if that is too long; None if not, or with dynamic extents.
+def ratio(call: Call, threads: int) -> float | None:
+    """How many times as long as torch's op the kernel takes; None with dynamic extents.
 
-    What is fused counts for torch as one more pass over the result, and for us what is copied before the call.
+    What is fused counts for torch as one more pass over the result, and for us what is copied before the call and behind it.
     """
     is_open = any(isinstance(size, Dim) for each in call.spec.operands for size in each.stored)
     replaced = [_asked(each) for each in (call.region.product, call.region.partner) if each is not None]
     if is_open or None in replaced:
         return None
     copied = tuple(map(_lain, call.copied(call.region.exit.graph)))
-    ratio = _ratio(call.spec, threads, tuple(replaced), copied, call.region.epilogue is not None)
-    return ratio if ratio > MOST else None
+    return _ratio(call.spec, threads, tuple(replaced), copied, call.region.epilogue is not None)
 
 
 def _asked(product: Any) -> Any:  # noqa: ANN401
@@ -106,7 +105,8 @@ def _ratio(spec: Any, threads: int, replaced: Any, copied: Any, fused: bool) -> 
             if fused:
                 results[0].add(1)
 
-        return in_turn(ours, theirs, clock(threads))
+        own, other = in_turn((ours, theirs), clock(threads))
+        return own / other
 
 
 def _operand(kernel: Any, operand: Any) -> Any:  # noqa: ANN401
@@ -121,22 +121,21 @@ def clock(threads: int) -> Callable[[], float]:
     return time.thread_time if threads == 1 else time.perf_counter
 
 
-def in_turn(ours: Callable[[], object], theirs: Callable[[], object], clock: Callable[[], float]) -> float:
-    """The best time of `ours` over the best of `theirs`, of some rounds in turn: samples of as many calls as the clock needs."""
-    best = {ours: float("inf"), theirs: float("inf")}
-    counts = {}
-    for each in best:
+def in_turn(calls: Sequence[Callable[[], object]], clock: Callable[[], float]) -> list[float]:
+    """The best time of each call in some rounds in turn, in seconds: of samples of as many calls as the clock needs."""
+    best, counts = [float("inf")] * len(calls), []
+    for each in calls:
         each()
         start = clock()
         each()
-        counts[each] = 1 + int(_SAMPLE / max(clock() - start, 1e-6))
+        counts.append(1 + int(_SAMPLE / max(clock() - start, 1e-6)))
     end = clock() + _SECONDS
     for _ in range(_ROUNDS):
-        for each, count in counts.items():
+        for number, (each, count) in enumerate(zip(calls, counts, strict=True)):
             start = clock()
             for _ in range(count):
                 each()
-            best[each] = min(best[each], (clock() - start) / count)
+            best[number] = min(best[number], (clock() - start) / count)
         if clock() > end:
             break
-    return best[ours] / best[theirs]
+    return best
