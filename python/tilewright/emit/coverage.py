@@ -29,6 +29,8 @@ _DEFINE = re.compile(r"define .*@([-\w.$]+|\"[^\"]*\")\(")
 _LABEL = re.compile(r"([-\w.$]+|\"[^\"]*\"):")
 _INSTRUCTION = re.compile(r"  (?!\]|\S+ = phi )\S")
 _MASKED = re.compile(r"call .*@llvm\.(masked\.\w+|aarch64\.sme\.\w+)\S*\(.*?(<(?:vscale x )?(\d+) x i1>) (%[-\w.$]+)")
+_NAKED = re.compile(r"^attributes (#\d+) = \{[^}]*\bnaked\b", re.MULTILINE)
+"""Attributes of functions that have no registers to spare."""
 _ACCESS = re.compile(r"memory\([^)]*\) ?")
 _HEADER, _ENTRY = struct.Struct("<16sHHIQQQIHHHHHH"), struct.Struct("<IIQQQQIIQQ")
 
@@ -97,11 +99,12 @@ def instrumented(llvm_ir: str) -> str:
     masks: list[Mask] = []
     lines: list[str] = []
     reductions: set[str] = set()
+    naked = {"naked", *_NAKED.findall(llvm_ir)}
     function, is_new = "", False
     for line in llvm_ir.splitlines():
         label = _LABEL.match(line) if function else None
         if defined := _DEFINE.match(line):
-            function = "" if " naked " in line else defined[1]
+            function = "" if naked.intersection(line.split()) else defined[1]
         elif line == "}":
             function = ""
         if function and (defined or label):

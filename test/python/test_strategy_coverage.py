@@ -1,0 +1,121 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""A fixed set of calls runs at least 95 % of the code of every strategy for processors: more is dead code, or lacks a test.
+
+Caches of the target are small, so that small products have several blocks. Elements are small integers, so that results are exact.
+"""
+
+import itertools
+import shutil
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from types import MappingProxyType
+
+import numpy as np
+import pytest
+import tilewright as tw
+from test_quantized import dequantizing, operands_of
+from tilewright import targets
+from tilewright.dtypes import to_numpy
+from tilewright.payload.reference import within_bound
+from tilewright.schedules import select
+
+AVX2 = targets.get("x86-64-v3")
+SMALL = replace(AVX2, name="small-caches", l1=replace(AVX2.l1, bytes=8192), l2=replace(AVX2.l2, bytes=65536))
+needs_avx2 = pytest.mark.skipif(bool(targets.runnable(AVX2)), reason="this machine does not run x86-64-v3")
+needs_qemu = pytest.mark.skipif(not shutil.which("qemu-aarch64"), reason="qemu-aarch64 is not installed")
+LEAST = 95
+Extents = tuple[int, int, int]
+
+
+@dataclass(frozen=True)
+class Kernel:
+    """A kernel of a strategy: its extents, of which 0 is any, the layout, its sizes, and the extents of calls."""
+
+    extents: Extents
+    calls: Iterable[Extents] = ()
+    layout: str = "nn"
+    sizes: Mapping[str, int] = field(default_factory=lambda: MappingProxyType({}))
+
+
+ANY = (0, 0, 0)
+BLOCKS = {"mc": 12, "nc": 48, "kc": 16}
+ON_X86 = {
+    "packed": (
+        Kernel(ANY, itertools.product((1, 5, 6, 12, 33), (1, 8, 16, 17, 40, 47), (0, 1, 31, 300))),
+        Kernel((37, 101, 67), sizes=BLOCKS),
+    ),
+    "unpacked": (
+        Kernel(ANY, itertools.product((1, 2, 3, 4, 5, 6, 7, 9, 11), (1, 2, 7, 8, 9, 15, 16, 17, 23, 40), (0, 1, 31))),
+        Kernel((37, 101, 67)),
+    ),
+    "streamed": (
+        Kernel(ANY, itertools.product((*range(1, 16), 40), (1, 7, 8, 9, 16, 23, 104, 520), (0, 1, 8, 300))),
+        Kernel((13, 101, 67), sizes={"nc": 48, "kc": 16}),
+    ),
+    "inner_product": (
+        Kernel(ANY, itertools.product(range(1, 14), range(1, 14), (0, 7, 9, 100)), "nt"),
+        Kernel((37, 11, 67), layout="nt"),
+        Kernel((37, 1, 67)),
+    ),
+}
+OF_ANY_LENGTH = [(3, 5, 4), (17, 70, 9), (40, 33, 33), (5, 40, 0), (5, 100, 40), (18, 18, 20)]
+ON_ARM = {
+    strategy: (target, (Kernel(ANY, OF_ANY_LENGTH, sizes={"kc": 16}), Kernel((18, 18, 20), sizes={"kc": 16})))
+    for strategy, target in (("scalable", "armv9-a"), ("outer_product", "sme"))
+}
+
+
+def calls_of(kernel: Kernel) -> list[Extents]:
+    return list(kernel.calls) or [kernel.extents]
+
+
+def assert_covered(strategy: str, target: str | tw.Target, kernels: Iterable[Kernel]) -> tw.Coverage:
+    """Checks the numbers of all calls, every other one on rows with gaps between them, and what they ran."""
+    chance = np.random.default_rng(0)
+
+    def matrix(rows: int, columns: int, gap: int) -> np.ndarray:
+        return chance.integers(-4, 5, (rows, columns + gap)).astype(np.float32)[:, :columns]
+
+    with tw.coverage() as seen:
+        for kernel in kernels:
+            beta = 0 if kernel.extents == ANY else 1
+            m, n, k = (each or None for each in kernel.extents)
+            spec = tw.MatmulSpec(m, n, k, layout=kernel.layout, beta=beta)
+            compiled = tw.compile(spec, target, schedule=strategy, parameters=kernel.sizes)
+            for number, (m, n, k) in enumerate(calls_of(kernel)):
+                gap = 3 * (number % 2)
+                a, b = matrix(m, k, gap), matrix(*((n, k) if spec.b_transposed else (k, n)), gap)
+                c = matrix(m, n, gap)
+                expected = a @ (b.T if spec.b_transposed else b) + beta * c
+                assert np.array_equal(compiled(a, b, out=c), expected), (m, n, k)
+    assert seen.percent >= LEAST, str(seen)
+    return seen
+
+
+@needs_avx2
+@pytest.mark.parametrize("strategy", ON_X86)
+def test_the_code_of_strategies_runs(strategy):
+    seen = assert_covered(strategy, SMALL, ON_X86[strategy])
+    assert any(strategy in block.origin for each in seen.kernels for block in each.table.blocks)
+
+
+@needs_qemu
+@pytest.mark.parametrize("strategy", ON_ARM)
+def test_the_code_of_strategies_for_vectors_of_any_length_runs(strategy):
+    assert_covered(strategy, *ON_ARM[strategy])
+
+
+@needs_avx2
+def test_the_code_of_sums_of_codes_runs():
+    with tw.coverage() as seen:
+        for layout, b, zero in (("nt", "i4", 0), ("nt", "u4", "u8"), ("nn", "i4", 0)):
+            spec = dequantizing("f32", b, layout, 32, zero, 3, 45, 200)
+            operands = operands_of(spec)
+            result = tw.compile(spec, AVX2, schedule="scaled_sums")(*operands)
+            assert result.dtype == to_numpy(spec.c_type)
+            assert within_bound(result, tw.reference(spec, *operands), tw.error_bound(spec, *operands)).all()
+    seen.check(LEAST)
+
+
+def test_every_strategy_is_covered():
+    assert {*ON_X86, *ON_ARM, "scaled_sums"} == set(select.STRATEGIES)
