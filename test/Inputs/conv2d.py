@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Compiles a convolution for the lit tests, and prints a stage.
 
-Usage: conv2d.py TARGET STAGE FIELD=VALUE… (fields of Conv2dSpec)
+Usage: conv2d.py TARGET STAGE FIELD=VALUE… (fields of Conv2dSpec); for a GPU by its best strategy, for aligned operands.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import sys
 from typing import Any
 
 from tilewright import targets
-from tilewright.emit import operators
+from tilewright.emit import gpu, operators
 from tilewright.operator_specs import Conv2dSpec
 
 name, stage, *given = sys.argv[1:]
@@ -23,4 +23,9 @@ def _value(text: str) -> Any:
 
 fields = {key: _value(text) for key, text in (each.split("=") for each in given)}
 spec = Conv2dSpec(**fields)
-sys.stdout.write(operators.build(spec, targets.resolve(name), until=stage).texts[stage])
+card = targets.gpu(name)
+if card is None:
+    made = operators.build(spec, targets.resolve(name), until=stage)
+else:
+    made = gpu.build(spec, card, gpu.able(spec, card)[0], {}, aligned=True)
+sys.stdout.write(made.texts[stage])

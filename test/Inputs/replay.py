@@ -23,13 +23,13 @@ def main() -> None:
         plan = Plan("replayed.mlir", None, text=request["schedule"], trusted=False, threads=request["threads"])
         card = targets.gpu(request["target"])
         try:
-            if isinstance(spec, OperatorSpec):
-                made = operators.compiled(spec, targets.get(request["target"]), plan).object
-            elif card is None:
-                made = stages.build(spec, targets.get(request["target"]), plan).object
-            else:
+            if card is not None:
                 built = gpu.build(spec, card, plan, {}, aligned=request["aligned"], boxed=request["boxed"])
                 made = b"".join(each.object for each in built.passes)
+            elif isinstance(spec, OperatorSpec):
+                made = operators.compiled(spec, targets.get(request["target"]), plan).object
+            else:
+                made = stages.build(spec, targets.get(request["target"]), plan).object
             answer = hashlib.sha256(made).hexdigest()
         except TilewrightError as error:
             answer = f"error: {error}"

@@ -156,12 +156,14 @@ def refuses(error: type[Exception], words: str, call: Callable[[], object]) -> N
         call()
 
 
-def operands_of(spec: tw.MatmulSpec, *, aligned: bool = True) -> list[np.ndarray]:
+def operands_of(spec: tw.MatmulSpec | tw.Conv2dSpec, *, aligned: bool = True) -> list[np.ndarray]:
     rng = np.random.default_rng(0)
     return [array(each, rng, aligned=aligned) for each in spec.operands]
 
 
-def is_right(spec: tw.MatmulSpec, got: np.ndarray, operands: list[np.ndarray], *former: np.ndarray) -> bool:
+def is_right(
+    spec: tw.MatmulSpec | tw.Conv2dSpec, got: np.ndarray, operands: list[np.ndarray], *former: np.ndarray
+) -> bool:
     expected, bound = tw.reference(spec, *operands, *former), tw.error_bound(spec, *operands, *former)
     return bool((np.abs(got.astype(np.float64) - expected.astype(np.float64)) <= bound).all())
 
@@ -203,6 +205,18 @@ def kernels_behind_one_another() -> None:
     assert kernel(*map(OnCard, operands), out=out, stream=STREAM) is out
     assert is_right(spec, out.values, operands), DRIVER.error
     assert DRIVER.count("alloc async") == DRIVER.count("free async") == 2
+
+
+@case
+def a_convolution_has_a_launch_for_each_group() -> None:
+    spec = tw.Conv2dSpec(2, 5, 4, 16, 16, 3, 3, a="bf16", padding=1, groups=2, epilogue=(tw.bias(),))
+    kernel = gpu.compile(spec, SM_80)
+    DRIVER.runs(kernel)
+    operands = [np.ascontiguousarray(each) for each in operands_of(spec)]
+    assert is_right(spec, kernel(*operands), operands), DRIVER.error
+    out = OnCard(np.full(spec.result.shape, np.nan, np.float32))
+    assert kernel(*map(OnCard, operands), out=out, stream=STREAM) is out
+    assert is_right(spec, out.values, operands), DRIVER.error
 
 
 @case

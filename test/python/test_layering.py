@@ -208,7 +208,7 @@ INSIDE = {
     "lowering.passes": {"types"},
     "lowering.entries": {"types", "passes", "driver", "product_calls"},
     **{
-        f"codegen.{package.name}": {"block_products", "bounds"}
+        f"codegen.{package.name}": {"block_products", "bounds", "patch_layout"}
         for package in (PACKAGE / "codegen").iterdir()
         if package.is_dir()
     },

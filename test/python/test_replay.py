@@ -71,6 +71,7 @@ def gpu_cells(every):
     yield tw.MatmulSpec(m=None, n=64, k=None, a="f16"), hopper, "warpgroup", {"cluster": 2, "stages": 3}, True, True
     yield tw.MatmulSpec(m=40, n=16, k=16, prologue_a=(tw.gather_rows(9),)), sm_80, "simt", {}, False, True
     yield tw.MatmulSpec(m=3, n=64, k=16, epilogue=(tw.softmax(),)), sm_80, "simt", {}, True, True
+    yield tw.Conv2dSpec(2, 9, 11, 16, 24, 3, 3, a="bf16", padding=1), sm_80, "mma_sync", {}, True, True
     codes = {"prologue_b": (tw.dequantize("gn", 0, 32),), "b": "i4", "a": "bf16", "c": "f32"}
     yield tw.MatmulSpec(m=16, n=64, k=64, **codes), hopper, "mma_sync", {}, True, True
 

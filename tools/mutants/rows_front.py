@@ -163,7 +163,7 @@ ROWS = (
         ("test_modules.py",),
     ),
     Mutant(
-        "payload/conv2d.py",
+        "payload/conv2d_products.py",
         'return replace(whole, layout="nt" if spec.filter == "ohwi" else "nn", b_packed=spec.w_packed)',
         'return replace(whole, layout="nn", b_packed=spec.w_packed)',
         ("test_conv2d.py",),

@@ -13,6 +13,18 @@ ROWS = (
         ("test_scaling.py",),
     ),
     Mutant(
+        "codegen/gpu/patches.py",
+        "return one.before[axis] > 0 or last >= one.extents[axis]",
+        "return one.before[axis] > 0",
+        ("test_gpu_convolution.py",),
+    ),
+    Mutant(
+        "codegen/gpu/patches.py",
+        "any(each % width for each in (patches.channels, *patches.pitches[:3]))",
+        "patches.pitches[2] % width",
+        ("test_gpu_convolution.py",),
+    ),
+    Mutant(
         "codegen/gpu/stepping.py",
         "                results = self._multiply(block, slot)\n                gpu.barrier()\n",
         "                results = self._multiply(block, slot)\n",

@@ -207,7 +207,7 @@ ROWS = (
         ("test_operator_schedules.py",),
     ),
     Mutant(
-        "codegen/convolution/patch_layout.py",
+        "codegen/patch_layout.py",
         "(self.filter, self.stride, self.before) == (one, one, (0, 0))",
         "(self.filter, self.before) == (one, (0, 0))",
         ("test_conv2d.py",),

@@ -13,7 +13,7 @@ from tilewright.emit.pipeline import Wanted
 from tilewright.emit.product_part import CalledProduct
 from tilewright.mlir import ir
 from tilewright.operator_specs.conv2d import Conv2dSpec
-from tilewright.payload import conv2d
+from tilewright.payload import conv2d, conv2d_products
 from tilewright.schedules.operators import conv2d as model
 from tilewright.schedules.operators import depthwise
 from tilewright.schedules.plan import Plan
@@ -31,7 +31,7 @@ def planned(
     """
     if spec.is_depthwise:
         return spec, depthwise.plan(spec, target, parameters)
-    product = conv2d.product(spec)
+    product = conv2d_products.product(spec)
     return product, model.plan(spec, product, target, parameters, threads)
 
 

@@ -7,15 +7,15 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 
 from tilewright.codegen.gpu import whole_rows
-from tilewright.codegen.gpu.strategies import CARRIERS, able
+from tilewright.codegen.gpu.strategies import CARRIERS
 from tilewright.emit import isolated, pipeline
 from tilewright.emit.gpu_kernel import GpuCode, GpuRows
 from tilewright.emit.gpu_payload import Forms
+from tilewright.emit.gpu_problem import able, check, product
 from tilewright.emit.gpu_product import GpuProduct
-from tilewright.emit.gpu_stages import GpuStages
+from tilewright.emit.gpu_stages import Computed, GpuStages
 from tilewright.emit.ptxas import Assembled, assemble, tool
-from tilewright.errors import ScheduleError, SpecError
-from tilewright.lowering.types import double_functions
+from tilewright.errors import ScheduleError
 from tilewright.mlir import ir
 from tilewright.payload.row_pass import RowPass
 from tilewright.schedules.plan import Plan
@@ -25,41 +25,8 @@ from tilewright.targets.gpu import GpuTarget
 __all__ = ["CARRIERS", "Assembled", "GpuStages", "able", "assemble", "build", "check", "compiled", "tool"]
 
 
-def check(spec: MatmulSpec, target: GpuTarget) -> None:
-    """Raises `SpecError` for what this release does not do on a GPU."""
-    if spec.a_stored.part is not None:
-        remedy = "Multiply real matrices of the parts there, or compile for a processor"
-        raise SpecError(
-            "complex numbers on a GPU are not supported", where=str(spec), expected="real ones", remedy=remedy
-        )
-    if spec.a_type.is_wide:
-        raise SpecError(
-            f"A of {spec.a} on a GPU is not supported",
-            where=str(spec),
-            expected="8-bit integers or floats",
-            remedy="Compile for a processor",
-        )
-    types = {each.type.name for each in (*spec.operands, spec.result)}
-    if target.types is not None and not types <= target.types:
-        raise SpecError(
-            f"elements of {', '.join(sorted(types - target.types))} on {target.name} are not supported yet",
-            where=str(spec),
-            expected=", ".join(sorted(target.types)),
-        )
-    if target.least_bits > 8 and double_functions.of(spec):
-        expected = "those of f32, or a target with integers of 64 bits"
-        raise SpecError(f"functions of f64 on {target.name} are not supported yet", where=str(spec), expected=expected)
-    if spec.split:
-        remedy = "Compile for a processor, or let tensor cores truncate elements: tf32=True"
-        what = f"precision {spec.precision} on a GPU is not supported"
-        raise SpecError(what, where=str(spec), expected="None", remedy=remedy)
-    if spec.b_packed:
-        remedy = "Let calls take B as it is stored: blocks bring tiles of it to shared memory in their own order"
-        raise SpecError("b_packed on a GPU is not supported", where=str(spec), expected="b_packed=False", remedy=remedy)
-
-
 def build(
-    spec: MatmulSpec,
+    spec: Computed,
     target: GpuTarget,
     schedule: str | Plan,
     parameters: Mapping[str, int],
@@ -69,9 +36,9 @@ def build(
 ) -> GpuStages:
     """Compiles `spec` by a strategy, or under a schedule of the user's.
 
-    The kernel takes operands of any extents, whatever `spec` says of them. `parameters` are sizes that override the strategy's, or, of
-    a user's schedule, those of the strategy that would be chosen, which it is given. `aligned` says that rows of A and B start at
-    multiples of 16 bytes, `boxed` that those of C do.
+    The kernel of a product takes operands of any extents, whatever `spec` says of them; that of a convolution computes the product of
+    one group. `parameters` are sizes that override the strategy's, or, of a user's schedule, those of the strategy that would be chosen,
+    which it is given. `aligned` says that rows of A and B start at multiples of 16 bytes, `boxed` that those of C do.
 
     Raises:
         SpecError: The spec asks for what this release does not do on GPUs.
@@ -79,24 +46,25 @@ def build(
         LoweringError: A later stage failed.
     """
     check(spec, target)
-    if spec.has_rows:
+    if isinstance(spec, MatmulSpec) and spec.has_rows:
         stages = build(spec.inner, target, schedule, parameters, aligned=aligned, boxed=boxed)
         stages.rows = _rows(spec, target)
         stages.texts |= {f"rows_{name}": text for name, text in stages.rows.texts.items()}
         return stages
     done = able(spec, target)
+    of = product(spec)
     if isinstance(schedule, Plan):
-        plan = replace(schedule, parameters=CARRIERS[done[0]].sizes(spec, target, parameters))
-        return isolated.build_gpu(spec, target, plan, Forms(spec, target).scheduled, aligned=aligned, boxed=boxed)
+        plan = replace(schedule, parameters=CARRIERS[done[0]].sizes(of, target, parameters))
+        return isolated.build_gpu(spec, target, plan, Forms(of, target).scheduled, aligned=aligned, boxed=boxed)
     if schedule not in done:
         raise ScheduleError(f"strategy {schedule!r} for {spec} on {target.name}", expected=f"one of {', '.join(done)}")
     row = CARRIERS[schedule]
-    sizes = row.sizes(spec, target, parameters)
+    sizes = row.sizes(of, target, parameters)
     return compiled(spec, target, schedule, lambda given, _: row.schedule(given, sizes), aligned=aligned, boxed=boxed)
 
 
 def compiled(
-    spec: MatmulSpec,
+    spec: Computed,
     target: GpuTarget,
     name: str,
     make: Callable[[MatmulSpec, ir.Context], ir.Module | None],
@@ -113,7 +81,8 @@ def compiled(
         ScheduleError: The schedule does not fit; the error names its file and line.
         LoweringError: A later stage failed.
     """
-    stages = GpuStages(spec=spec, target=target, strategy=name)
+    operator = None if isinstance(spec, MatmulSpec) else spec
+    stages = GpuStages(spec=product(spec), target=target, strategy=name, operator=operator)
     with ir.Context() as context, ir.Location.unknown():
         _run(GpuProduct(stages, context, make, aligned=aligned, boxed=boxed), stages, started)
     return stages
@@ -130,5 +99,5 @@ def _rows(spec: MatmulSpec, target: GpuTarget) -> GpuStages:
 def _run(kernel: GpuCode, stages: GpuStages, started: Callable[[str], object] = lambda stage: None) -> None:
     """Runs all stages of a kernel's family."""
     family = stages.target.family
-    title = f"{stages.spec} {stages.target.name}"
+    title = f"{stages.operator or stages.spec} {stages.target.name}"
     pipeline.run(kernel, family, until=pipeline.FAMILIES[family][-1], record=stages, title=title, started=started)

@@ -11,7 +11,9 @@ from tilewright.dims import Dim
 from tilewright.entries import Epilogue
 from tilewright.expressions import trace
 from tilewright.mlir import ir
-from tilewright.payload import matmul
+from tilewright.operator_specs import Conv2dSpec
+from tilewright.payload import conv2d, matmul
+from tilewright.payload.conv2d_products import reads_patches
 from tilewright.spec import MatmulSpec
 from tilewright.targets.gpu import GpuTarget
 
@@ -25,8 +27,9 @@ class Forms:
         scheduled: The one that the schedule is made for.
     """
 
-    def __init__(self, spec: MatmulSpec, target: GpuTarget) -> None:
-        """Makes them."""
+    def __init__(self, spec: MatmulSpec, target: GpuTarget, operator: Conv2dSpec | None = None) -> None:
+        """Makes them; `operator` is the convolution that `spec` is a product of."""
+        self._operator = operator
         if spec.alpha == 0:  # Calls have a K of 0 then.
             spec = replace(spec, alpha=1)
         # Every block, also one that covers all of C, is then a slice that is padded to a tile.
@@ -39,6 +42,8 @@ class Forms:
     def payload(self, context: ir.Context) -> tuple[ir.Module, str]:
         """The payload: as it is compiled, and its text."""
         module = matmul.build(self.read, context)
+        if self._operator is not None and reads_patches(self._operator):
+            conv2d.say_patches(self._operator, module)
         text = str(module)
         if grouped.of(self.finished):
             grouped.read_one_by_one(module)

@@ -33,7 +33,7 @@ class GpuProduct(GpuCode):
         super().__init__(stages)
         self._context, self._make = context, make
         self._aligned, self._boxed = aligned, boxed
-        self._forms = Forms(stages.spec, stages.target)
+        self._forms = Forms(stages.spec, stages.target, stages.operator)
 
     def payload(self) -> str:
         """The product, of any extents."""

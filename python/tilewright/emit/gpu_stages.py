@@ -10,10 +10,14 @@ from types import SimpleNamespace
 from typing import Any
 
 from tilewright.emit.pipeline import Record
+from tilewright.operator_specs import Conv2dSpec
+from tilewright.payload.conv2d_products import of_launch
 from tilewright.payload.row_pass import RowPass
 from tilewright.spec import MatmulSpec
 from tilewright.targets.gpu import GpuTarget
 
+Computed = MatmulSpec | Conv2dSpec
+"""What is compiled for GPUs."""
 _DERIVED = ("threads", "blocks")
 """Properties of a strategy's sizes that a launch needs besides its fields."""
 
@@ -34,6 +38,7 @@ class GpuStages(Record):
         row_multiple: Elements of which rows of operands that are read in pieces of 16 bytes have to be multiples.
         cached: Whether it is from the disk cache.
         rows: Of the kernel that a call launches behind this one, where whole rows are needed.
+        operator: The convolution that `spec` is a product of; None for a product by itself.
     """
 
     spec: Any
@@ -45,10 +50,13 @@ class GpuStages(Record):
     row_multiple: int = 1
     cached: bool = False
     rows: GpuStages | None = None
+    operator: Conv2dSpec | None = None
 
     @property
-    def whole(self) -> MatmulSpec:
+    def whole(self) -> Computed:
         """What a call computes."""
+        if self.operator is not None:
+            return self.operator
         return self.spec if self.rows is None else self.rows.spec.whole
 
     def computing(self, spec: MatmulSpec) -> GpuStages:
@@ -87,9 +95,11 @@ def as_json(stages: GpuStages, texts: Collection[str]) -> dict[str, Any]:
 
 
 def from_json(
-    header: Mapping[str, Any], spec: MatmulSpec, target: GpuTarget, binary: bytes, *, cached: bool
+    header: Mapping[str, Any], spec: Computed, target: GpuTarget, binary: bytes, *, cached: bool
 ) -> GpuStages:
     """The kernels of a spec and target of which `as_json` made `header`."""
+    if isinstance(spec, Conv2dSpec):
+        return replace(from_json(header, of_launch(spec), target, binary, cached=cached), operator=spec)
     behind = header["rows"]
     rows = behind and _kernel(behind, RowPass(spec), target, base64.b64decode(behind["code"]), cached=cached)
     return _kernel(header, spec.inner if rows else spec, target, binary, cached=cached, rows=rows)

@@ -14,7 +14,7 @@ from typing import Any
 
 from tilewright.emit import child, pipeline
 from tilewright.emit.built import Built
-from tilewright.emit.gpu_stages import GpuStages, from_json
+from tilewright.emit.gpu_stages import Computed, GpuStages, from_json
 from tilewright.emit.stages import Stages
 from tilewright.errors import ScheduleError
 from tilewright.operator_specs import OperatorSpec
@@ -42,7 +42,13 @@ def build(spec: MatmulSpec, target: Target, plan: Plan, **wanted: Any) -> Stages
 
 
 def build_gpu(
-    spec: MatmulSpec, target: GpuTarget, plan: Plan, scheduled: MatmulSpec, *, aligned: bool, boxed: bool
+    spec: Computed,
+    target: GpuTarget,
+    plan: Plan,
+    scheduled: MatmulSpec,
+    *,
+    aligned: bool,
+    boxed: bool,
 ) -> GpuStages:
     """As `gpu.build`, in a child process.
 
@@ -58,7 +64,7 @@ def build_gpu(
         ScheduleError: The schedule does not fit, or says nothing of the order in which it sums where that has to be known.
         LoweringError: A later stage failed; MLIR crashed or took too long, and the error names a reproducer.
     """
-    if spec.deterministic:
+    if isinstance(spec, MatmulSpec) and spec.deterministic:
         raise ScheduleError(
             "the summation order of a user's schedule is unspecified",
             where="deterministic=True",
@@ -66,7 +72,9 @@ def build_gpu(
         )
     form = {"aligned": aligned, "boxed": boxed}
     wanted = {"spec": spec, "scheduled": scheduled, "target": target, "wanted": form}
-    command = f"{_product(spec)} --target {target.name} --schedule schedule.mlir --emit threads -o -\n"
+    command = f'tilewright.compile({spec!r}, "{target.name}", schedule="schedule.mlir")\n'
+    if isinstance(spec, MatmulSpec):
+        command = f"{_product(spec)} --target {target.name} --schedule schedule.mlir --emit threads -o -\n"
     answer = _answer(plan, wanted, command)
     return from_json(answer, spec, target, base64.b64decode(answer["code"]), cached=False)
 

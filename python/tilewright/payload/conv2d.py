@@ -9,14 +9,14 @@ that stands for the images: `codegen.convolution.patches` lets the product read 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 
 from tilewright.build.index import Index
 from tilewright.build.tensors import carried, collapse, expand, extract, insert
 from tilewright.mlir import ir
 from tilewright.mlir.dialects import arith
-from tilewright.operator_specs.conv2d import Conv2dSpec, along_rows
+from tilewright.operator_specs.conv2d import Conv2dSpec
 from tilewright.payload import depthwise, functions
+from tilewright.payload.conv2d_products import product
 from tilewright.payload.modules.places import stand_in
 from tilewright.payload.signature import Parameter, Signature
 from tilewright.spec import MatmulSpec
@@ -25,16 +25,6 @@ PATCHES = "tilewright.patches"
 """The attribute of a product's function that says of which images an operand is the matrix of patches."""
 _M, _N, _K, _IMAGE, _BYTES = 0, 1, 2, 3, 9
 """Numbers of the dimensions that the axes of operands go along: those of the product, of the images from one number on, and of w packed."""
-
-
-def product(spec: Conv2dSpec) -> MatmulSpec:
-    """The product of one group, and in NCHW of one image, as the kernel computes it."""
-    whole = spec.product
-    if spec.layout == "nhwc":
-        return replace(whole, layout="nt" if spec.filter == "ohwi" else "nn", b_packed=spec.w_packed)
-    entries = tuple(along_rows(each) for each in spec.epilogue)
-    types = {"a": whole.b, "b": whole.a}
-    return replace(whole, m=whole.n, n=spec.oh * spec.ow, epilogue=entries, **types)
 
 
 def say_patches(spec: Conv2dSpec, module: ir.Module) -> None:

@@ -17,7 +17,7 @@ from tilewright.runtime import cards, gpu_call, gpu_passes
 from tilewright.runtime.card_repeats import Repeats
 from tilewright.runtime.cards import Card, Loaded, checked
 from tilewright.runtime.device_arrays import DeviceArray, device_of, library_of, view
-from tilewright.runtime.gpu_call import Array
+from tilewright.runtime.gpu_call import ALIGNMENT, Array
 from tilewright.spec import MatmulSpec
 
 if TYPE_CHECKING:
@@ -29,7 +29,7 @@ class CardKernel(Protocol):
     """What a call on a card needs of a kernel."""
 
     @property
-    def spec(self) -> MatmulSpec:
+    def spec(self) -> gpu_call.Called:
         """What is computed."""
         ...
 
@@ -74,7 +74,8 @@ def call(kernel: CardKernel, operands: Sequence[object], out: object, stream: ob
     """
     given = [*operands, *(() if out is None else (out,))]
     # A factor may be a number, whatever the others are.
-    of_matrices = len(kernel.spec.operands) - len(kernel.spec.scalars)
+    scalars = kernel.spec.scalars if isinstance(kernel.spec, MatmulSpec) else ()
+    of_matrices = len(kernel.spec.operands) - len(scalars)
     factors = [each for each in operands[of_matrices:] if isinstance(each, np.ndarray)]
     places = {device_of(each) for each in given if not any(each is factor for factor in factors)}
     if len(places) > 1:
@@ -133,37 +134,48 @@ def _in_place(kernel: CardKernel, card: Card, operands: Sequence[object], out: o
         out = make()
     result = view(out, "out", stream)
     gpu_call.check_result(called, result, arrays)
-    if 0 not in called.c_shape:
-        launches = _launch(kernel, card, *gpu_passes.without_products(called, [*arrays, result]), stream)
+    launches = _launched(kernel, card, called, [*arrays, result], stream)
+    if launches:
         kernel.repeats.remember(operands, out, stream, launches, make, cards.packages(kernel.target.name)[1])
     return out
 
 
-def _checked(spec: MatmulSpec, arrays: Sequence[Array]) -> MatmulSpec:
+def _checked(spec: gpu_call.Called, arrays: Sequence[Array]) -> gpu_call.Called:
     """The spec with the extents of the call, whose operands fit."""
     called = gpu_call.called(spec, tuple(arrays))
-    for each, array in zip(called.operands, arrays, strict=True):
-        gpu_call.check(each, array)
-    gpu_call.check_rows(called, arrays)
+    gpu_call.check_all(called, arrays)
     return called
 
 
-def _maker(like: object, called: MatmulSpec, card: Card) -> Callable[[], object]:
+def _maker(like: object, called: gpu_call.Called, card: Card) -> Callable[[], object]:
     """What makes a new array for the result, of the library of an operand, which it does not keep."""
     found, name = library_of(like), type(like).__name__
 
     def make() -> object:
-        if called.beta:
+        if isinstance(called, MatmulSpec) and called.beta:
             raise OperandError("is missing", operand="out", expected="the array that is added to: beta is not 0")
         try:
             if found is not None:
-                return found[0].empty(found[1], called.c_shape, called.c_type, card.number)
+                return found[0].empty(found[1], called.result.shape, called.result.type, card.number)
             what = f"cannot make a result of {name}"
         except (AttributeError, TypeError) as e:
-            what = f"{name}'s library has no {called.c_type.name}: {e}"
+            what = f"{name}'s library has no {called.result.type.name}: {e}"
         raise OperandError(what, operand="out", expected="an array for the result", remedy="Give it: out=")
 
     return make
+
+
+def _launched(
+    kernel: CardKernel, card: Card, called: gpu_call.Called, arrays: Sequence[Array], stream: int
+) -> list[Callable[[int], None]]:
+    """Launches all products of a call. Returns what launches it again; nothing where that cannot be kept."""
+    all_: list[Callable[[int], None]] = []
+    is_kept = True
+    for product, own in gpu_passes.products(called, arrays):
+        launches = _launch(kernel, card, *gpu_passes.without_products(product, own), stream)
+        is_kept = is_kept and bool(launches)
+        all_ += launches
+    return all_ if is_kept else []
 
 
 def _launch(
@@ -217,10 +229,12 @@ def _on_copies(kernel: CardKernel, card: Card, operands: Sequence[Any], out: Any
     _, driver = cards.packages(kernel.target.name)
     called = _checked(kernel.spec, operands)
     out = gpu_call.result(called, out, operands)
-    if 0 in called.c_shape:
+    if out.size == 0:
         return out
-    called, given = gpu_passes.without_products(called, [*operands, out])
-    copies = [_Copy.of(each) for each in given]
+    given = [*operands, out]
+    if isinstance(called, MatmulSpec):
+        called, given = gpu_passes.without_products(called, given)
+    copies = [_Copy.of(each, ALIGNMENT if isinstance(called, MatmulSpec) else 1) for each in given]
     where = f"a call of a kernel for {kernel.target.name}"
     places: list[int] = []
     try:
@@ -230,7 +244,7 @@ def _on_copies(kernel: CardKernel, card: Card, operands: Sequence[Any], out: Any
                 if copy.memory.nbytes:
                     checked(driver.cuMemcpyHtoDAsync(places[-1], copy.memory.ctypes.data, copy.memory.nbytes, stream))
         arrays = [copy.on_card(place, card) for copy, place in zip(copies, places, strict=True)]
-        _launch(kernel, card, called, arrays, stream)
+        _launched(kernel, card, called, arrays, stream)
         with cards.reported(where):
             result = copies[-1].memory
             checked(driver.cuMemcpyDtoHAsync(result.ctypes.data, places[-1], result.nbytes, stream))
@@ -244,7 +258,7 @@ def _on_copies(kernel: CardKernel, card: Card, operands: Sequence[Any], out: Any
 
 @dataclass(frozen=True, slots=True)
 class _Copy:
-    """A copy of an array whose rows start at multiples of 16 bytes.
+    """A copy of an array whose rows start at multiples of so many bytes.
 
     Attributes:
         memory: Its bytes.
@@ -255,11 +269,11 @@ class _Copy:
     array: np.ndarray[Any, Any]
 
     @staticmethod
-    def of(array: np.ndarray[Any, Any]) -> _Copy:
-        """The copy."""
+    def of(array: np.ndarray[Any, Any], alignment: int) -> _Copy:
+        """The copy; an operator's has no gaps."""
         *outer, columns = array.shape or (1,)
         # Rows without elements start at such places too: they take the same form of the kernel.
-        pitch = -(-max(columns * array.itemsize, 1) // gpu_call.ALIGNMENT) * gpu_call.ALIGNMENT
+        pitch = -(-max(columns * array.itemsize, 1) // alignment) * alignment
         memory = np.zeros(prod(outer) * pitch, np.uint8)
         rows = memory.reshape(*outer, pitch)[..., : columns * array.itemsize]
         copy = rows.view(array.dtype).reshape(array.shape)

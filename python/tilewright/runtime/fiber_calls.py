@@ -21,7 +21,7 @@ _PROCESSORS = 4
 """Multiprocessors of the emulated chip: few, so that blocks have several tiles of small products."""
 
 
-def call(kernel: CardKernel, called: MatmulSpec, arrays: list[np.ndarray[Any, Any]], seed: int) -> None:
+def call(kernel: CardKernel, called: MatmulSpec, arrays: Sequence[Any], seed: int) -> None:
     """Runs the kernel in the emulator of NVVM."""
     aligned = gpu_call.are_aligned(called, arrays, kernel.row_multiple)
     if aligned:  # The form for other rows is the same for all.

@@ -9,7 +9,7 @@ from functools import cache, partial
 from typing import TYPE_CHECKING, Any
 
 from tilewright.errors import NotRunnableError, OperandError
-from tilewright.runtime import fiber_calls, gpu_call, gpu_forms, linkable, runners, shader_calls
+from tilewright.runtime import gpu_call, gpu_convolutions, gpu_forms, gpu_runs, linkable, runners
 from tilewright.runtime.cache_key import Compilation
 from tilewright.runtime.card_repeats import Repeats
 from tilewright.runtime.gpu_of_calls import OfCalls
@@ -21,12 +21,12 @@ from tilewright.spec import MatmulSpec
 from tilewright.targets.gpu import GpuTarget
 
 if TYPE_CHECKING:
-    from tilewright.emit.gpu_stages import GpuStages
+    from tilewright.emit.gpu_stages import Computed, GpuStages
     from tilewright.emit.ptxas import Assembled
 
 
 def compile(
-    spec: MatmulSpec,
+    spec: Computed,
     target: GpuTarget,
     schedule: Schedule = None,
     parameters: Mapping[str, int] | None = None,
@@ -36,7 +36,7 @@ def compile(
     """Compiles `spec` for a GPU.
 
     Args:
-        spec: What to compute; extents m and n may differ from call to call whatever it says of them.
+        spec: What to compute; of a product, extents m and n may differ from call to call whatever it says of them.
         target: The GPU, and on what its kernels run.
         schedule: A strategy's name; None to have one chosen; or the user's: a function ``(spec, target, sizes)`` that returns a
             transform module, or a .py or .mlir file. A function is called with a spec of open extents, which is what the kernel is for,
@@ -85,6 +85,9 @@ def compile(
     # What a function makes is not known without calling it.
     is_known = plan is None or plan.text is not None
     made = GpuKernel(find if cache and is_known else build, build, own=plan is not None)
+    if not isinstance(spec, MatmulSpec):
+        gpu_convolutions.check(spec, made.metadata.parameters["bm"])
+        return made
     is_open = not all(isinstance(each, int) for each in (spec.m, spec.n, spec.k, *spec.batch))
     strategy = made.metadata.schedule
     if schedule is None and not sizes and is_open and GPU_STRATEGIES[strategy].by_call:
@@ -235,12 +238,9 @@ class GpuKernel(Kernel):
                 f"is given to a kernel for {self.target.name} that no card runs", operand="stream", expected="none"
             )
         called = gpu_call.called(spec, operands)
-        for each, array in zip(called.operands, operands, strict=True):
-            gpu_call.check(each, array)
-        gpu_call.check_rows(called, operands)
+        gpu_call.check_all(called, operands)
         out = gpu_call.result(called, out, operands)
-        if 0 not in called.c_shape:
-            (shader_calls.call if who.kind == "vulkan" else fiber_calls.call)(self, called, [*operands, out], seed)
+        gpu_runs.run(self, called, [*operands, out], seed)
         return out
 
     def of_call(self, called: MatmulSpec) -> GpuKernel:

@@ -13,6 +13,7 @@ import numpy as np
 from tilewright.dims import Dim, fits
 from tilewright.dtypes import stored_numpy, to_numpy
 from tilewright.errors import OperandError
+from tilewright.operator_specs import OperatorSpec
 from tilewright.payload.row_pass import RowPass
 from tilewright.runtime import arrays, gpu_numbers
 from tilewright.runtime.device_arrays import DeviceArray
@@ -24,6 +25,8 @@ if TYPE_CHECKING:
 
 Array = np.ndarray[Any, Any] | DeviceArray
 """An operand: in this machine's memory, or in a card's."""
+Called = MatmulSpec | OperatorSpec
+"""What a call computes."""
 Problem = MatmulSpec | RowPass
 """What one kernel computes."""
 ALIGNMENT = 16
@@ -119,7 +122,7 @@ def aligned_strides(operand: OperandSpec) -> tuple[tuple[int, ...], int]:
 
 
 def result(
-    called: MatmulSpec, out: np.ndarray[Any, Any] | None, operands: Sequence[np.ndarray[Any, Any]]
+    called: Called, out: np.ndarray[Any, Any] | None, operands: Sequence[np.ndarray[Any, Any]]
 ) -> np.ndarray[Any, Any]:
     """Where a call with `operands` puts its result: `out`, or a new array.
 
@@ -127,20 +130,22 @@ def result(
         OperandError: `out` does not fit, or shares elements with an operand, or is missing although it is added to.
     """
     if out is None:
-        if called.beta:
+        if isinstance(called, MatmulSpec) and called.beta:
             raise OperandError("is missing", operand="out", expected="the array that is added to: beta is not 0")
-        out = np.empty(called.c_shape, to_numpy(called.c_type))
+        out = np.empty(called.result.shape, to_numpy(called.result.type))
     check_result(called, out, operands)
     return out
 
 
-def check_result(called: MatmulSpec, out: Array, operands: Sequence[Array]) -> None:
+def check_result(called: Called, out: Array, operands: Sequence[Array]) -> None:
     """Checks an array that a call with `operands` writes its result to, wherever they are.
 
     Raises:
         OperandError: It does not fit, is read-only, or shares elements with an operand or with itself.
     """
     check(called.result, out)
+    if isinstance(called, OperatorSpec):
+        check_gaps(called.result, out)
     if not (out.writable if isinstance(out, DeviceArray) else out.flags.writeable):
         raise OperandError("is read-only", operand="out", expected="an array that can be written")
     if _meets_itself(out):
@@ -195,7 +200,7 @@ def _placed(array: Array) -> np.ndarray[Any, Any]:
     return np.asarray(SimpleNamespace(__array_interface__=about)) if array.size else np.empty(0, kind)
 
 
-def in_order(spec: MatmulSpec, operands: tuple[Any, ...], named: Mapping[str, Any]) -> tuple[Any, ...]:
+def in_order(spec: Called, operands: tuple[Any, ...], named: Mapping[str, Any]) -> tuple[Any, ...]:
     """The operands of a call by position, some of which were given by name; arrays in place of numbers.
 
     Raises:
@@ -217,7 +222,7 @@ def in_order(spec: MatmulSpec, operands: tuple[Any, ...], named: Mapping[str, An
     return gpu_numbers.as_arrays(spec, (*operands, *(named[name] for name in names[len(operands) :])))
 
 
-def seen(spec: MatmulSpec, operands: tuple[Any, ...], out: Any) -> tuple[tuple[Any, ...], Any]:  # noqa: ANN401 - as in calls
+def seen(spec: Called, operands: tuple[Any, ...], out: Any) -> tuple[tuple[Any, ...], Any]:  # noqa: ANN401 - as in calls
     """The operands and `out` of a call, those of other libraries in this machine's memory as numpy arrays.
 
     Raises:
@@ -239,12 +244,14 @@ def address(array: Array) -> int:
     return array.address if isinstance(array, DeviceArray) else array.ctypes.data
 
 
-def called(spec: MatmulSpec, operands: tuple[object, ...]) -> MatmulSpec:
+def called(spec: Called, operands: tuple[object, ...]) -> Called:
     """The spec with the extents of a call, which its operands tell.
 
     Raises:
         OperandError: They do not agree with each other, or with the spec.
     """
+    if isinstance(spec, OperatorSpec):
+        return spec
     sizes: dict[str, int] = {}
     told: dict[str, str] = {}
     for each, array in zip(spec.operands, operands, strict=True):
@@ -267,6 +274,30 @@ def called(spec: MatmulSpec, operands: tuple[object, ...]) -> MatmulSpec:
                 expected = wanted.words if isinstance(wanted, Dim) else str(wanted)
                 raise OperandError(f"has {size} elements along {name}", operand=each.name, expected=expected)
     return spec.sized(sizes)
+
+
+def check_all(called: Called, arrays: Sequence[Any]) -> None:
+    """Raises `OperandError` unless all operands of a call fit."""
+    for each, array in zip(called.operands, arrays, strict=True):
+        check(each, array)
+        if isinstance(called, OperatorSpec):
+            check_gaps(each, array)
+    if isinstance(called, MatmulSpec):
+        check_rows(called, arrays)
+
+
+def check_gaps(operand: OperandSpec, array: Array) -> None:
+    """Raises `OperandError` where there are gaps between the elements of an operator's operand."""
+    step = array.itemsize
+    for size, stride in zip(array.shape[::-1], array.strides[::-1], strict=True):
+        if size > 1 and stride != step:
+            raise OperandError(
+                f"has strides {array.strides}",
+                operand=operand.name,
+                expected="elements without gaps",
+                remedy="Make it contiguous with np.ascontiguousarray",
+            )
+        step *= size
 
 
 def check_rows(called: MatmulSpec, arrays: Sequence[object]) -> None:

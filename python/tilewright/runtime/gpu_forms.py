@@ -6,17 +6,16 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from tilewright.emit.gpu_stages import GpuStages, as_json, from_json
+from tilewright.emit.gpu_stages import Computed, GpuStages, as_json, from_json
 from tilewright.runtime import cache_key
 from tilewright.runtime.cache_key import Compilation
-from tilewright.spec import MatmulSpec
 from tilewright.targets.gpu import GpuTarget
 
 _TEXTS = ("llvmir", "ptx", "spirv")
 """What running a kernel takes: the emulator, an assembler, and a Vulkan device that is asked for f64."""
 
 
-def cached(what: Compilation, spec: MatmulSpec, target: GpuTarget, build: Callable[[], GpuStages]) -> GpuStages:
+def cached(what: Compilation, spec: Computed, target: GpuTarget, build: Callable[[], GpuStages]) -> GpuStages:
     """A form of a kernel, from the disk cache, or from `build`, and then put there.
 
     Args:

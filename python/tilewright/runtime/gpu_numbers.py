@@ -10,10 +10,11 @@ import numpy as np
 
 from tilewright.dtypes import to_numpy
 from tilewright.errors import OperandError
+from tilewright.operator_specs import OperatorSpec
 from tilewright.spec import MatmulSpec
 
 
-def as_arrays(spec: MatmulSpec, operands: Sequence[Any]) -> tuple[Any, ...]:
+def as_arrays(spec: MatmulSpec | OperatorSpec, operands: Sequence[Any]) -> tuple[Any, ...]:
     """The operands of a call, with arrays in place of numbers of Python's and numpy's where one number is wanted.
 
     Raises:

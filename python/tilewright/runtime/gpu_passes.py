@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from tilewright.operand import OperandSpec
+from tilewright.operator_specs import Conv2dSpec, OperatorSpec
 from tilewright.payload.row_pass import RowPass
-from tilewright.runtime import gpu_call
+from tilewright.runtime import gpu_call, gpu_convolutions
 from tilewright.runtime.device_arrays import DeviceArray
 from tilewright.runtime.gpu_call import Array, Problem
 from tilewright.scaling import ARG
@@ -35,6 +36,18 @@ class Pass:
     form: GpuStages
     spec: Problem
     arrays: Sequence[Any]
+
+
+def products(
+    called: MatmulSpec | OperatorSpec, arrays: Sequence[Array]
+) -> Iterator[tuple[MatmulSpec, Sequence[Array]]]:
+    """The products that a call computes, each with its operands and its result: itself, or those of an operator."""
+    if isinstance(called, MatmulSpec):
+        if 0 not in called.c_shape:
+            yield called, arrays
+    else:
+        assert isinstance(called, Conv2dSpec), "no other operator is compiled for GPUs"
+        yield from gpu_convolutions.products(called, arrays)
 
 
 def passes(

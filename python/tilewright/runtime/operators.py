@@ -9,8 +9,8 @@ from functools import partial
 
 from tilewright import targets
 from tilewright.emit import operators
-from tilewright.errors import ScheduleError, TargetError
-from tilewright.operator_specs import OperatorSpec
+from tilewright.errors import ScheduleError, SpecError, TargetError
+from tilewright.operator_specs import Conv2dSpec, OperatorSpec
 from tilewright.runtime import runners
 from tilewright.runtime.cache_key import Compilation
 from tilewright.runtime.compile_functions import functions
@@ -35,13 +35,14 @@ def compile(
 
     Raises:
         SpecError: `threads` is no int from 1 to 1024.
-        TargetError: The target is unknown or a GPU, or cannot be emulated.
+        TargetError: The target is unknown, or a GPU for which the operator is not compiled, or cannot be emulated.
         ScheduleError: The schedule is unreadable or does not fit, or a parameter is unknown.
         LoweringError: A later stage failed.
     """
     start = time.perf_counter()
-    if targets.gpu(target) is not None:
-        raise TargetError(f"{spec.operator} for {target}", where="compile", expected="a CPU's target")
+    card = targets.gpu(target)
+    if card is not None:
+        return _for_gpu(spec, card, threads, schedule, parameters, cache=cache)
     plan = None if schedule is None else _own(spec, schedule, parameters)
     row = targets.resolve(target)
     who = runners.of(row).sharing(row, check(threads, "compile"))
@@ -71,3 +72,22 @@ def _own(spec: OperatorSpec, schedule: Schedule, parameters: Mapping[str, int] |
             expected="None, for the operator's own; a function ``(spec, target, sizes)``; or a .py or .mlir file",
         )
     return plans.own(schedule, parameters)
+
+
+def _for_gpu(
+    spec: OperatorSpec,
+    target: GpuTarget,
+    threads: int,
+    schedule: Schedule,
+    parameters: Mapping[str, int] | None,
+    *,
+    cache: bool,
+) -> Kernel:
+    """The kernel of an operator for a GPU."""
+    if not isinstance(spec, Conv2dSpec):
+        raise TargetError(f"{spec.operator} for {target.name}", where="compile", expected="a CPU's target")
+    if check(threads, "compile") > 1:
+        raise SpecError(f"{threads} threads for {target.name}", where="compile", expected="1: a GPU has its own")
+    from tilewright.runtime import gpu
+
+    return gpu.compile(spec, target, schedule, parameters, cache=cache)

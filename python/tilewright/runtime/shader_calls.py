@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -21,7 +22,7 @@ _MOST = 2**31 - 1
 """Elements of an operand."""
 
 
-def call(kernel: CardKernel, called: MatmulSpec, arrays: list[np.ndarray[Any, Any]], seed: int) -> None:
+def call(kernel: CardKernel, called: MatmulSpec, arrays: Sequence[Any], seed: int) -> None:
     """Runs the kernel on a Vulkan device, on copies of the operands."""
     form, made = kernel.code(True, lambda stages: {each.strategy: _shader(each) for each in stages.passes})
     # Numbers of rows, which have been checked, fit into words.

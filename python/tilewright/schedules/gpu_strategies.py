@@ -20,6 +20,7 @@ class GpuRow:
         promoted: Whether such sums are added to those of f32 after some steps.
         from_shared: Whether its instruction takes operands from shared memory, those of 8 bits and of tf32 contiguous along K.
         by_call: Whether calls with dynamic extents choose among several sizes.
+        scattered: Whether threads compute where each piece of A and B is, which may be of images.
     """
 
     purpose: str
@@ -29,6 +30,7 @@ class GpuRow:
     promoted: bool = False
     from_shared: bool = False
     by_call: bool = False
+    scattered: bool = False
 
 
 GPU_STRATEGIES: Mapping[str, GpuRow] = MappingProxyType(
@@ -39,9 +41,11 @@ GPU_STRATEGIES: Mapping[str, GpuRow] = MappingProxyType(
         "warpgroup": GpuRow(
             "wgmma, with operands by TMA", "wgmma", "mma_sync", promoted=True, from_shared=True, by_call=True
         ),
-        "matrix_cores": GpuRow("AMD's matrix cores", unaligned="matrix_cores"),
-        "mma_sync": GpuRow("mma.sync, with operands by cp.async", "mma.sync", "mma_sync"),
-        "simt": GpuRow("multiply-adds of each thread, for every type", unaligned="simt", short_sums=False),
+        "matrix_cores": GpuRow("AMD's matrix cores", unaligned="matrix_cores", scattered=True),
+        "mma_sync": GpuRow("mma.sync, with operands by cp.async", "mma.sync", "mma_sync", scattered=True),
+        "simt": GpuRow(
+            "multiply-adds of each thread, for every type", unaligned="simt", short_sums=False, scattered=True
+        ),
     }
 )
 """The strategies by name, the best one first: each multiplies faster than those after it, and fewer types and layouts."""

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from tilewright.codegen.convolution import in_place, patches
-from tilewright.codegen.convolution.patch_layout import Patches
+from tilewright.codegen.patch_layout import Patches
 from tilewright.errors import ScheduleError
 from tilewright.mlir import ir
 from tilewright.mlir.dialects import func

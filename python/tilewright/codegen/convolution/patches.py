@@ -18,7 +18,7 @@ from tilewright.build.loops import if_else
 from tilewright.build.usedef import retype, users
 from tilewright.build.views import DYNAMIC, offsets_of, reinterpreted
 from tilewright.codegen.convolution import pixel_rows, short_runs, skipped_rows, tap_loops
-from tilewright.codegen.convolution.patch_layout import Patches, Read
+from tilewright.codegen.patch_layout import Patches, Read
 from tilewright.errors import ScheduleError
 from tilewright.mlir import ir
 from tilewright.mlir.dialects import func, vector

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from tilewright.build.constants import zero
 from tilewright.build.index import Number, add, div_rem, less, mul, ramp, signed_max, signed_min, spread, value
-from tilewright.codegen.convolution.patch_layout import Patches
+from tilewright.codegen.patch_layout import Patches
 from tilewright.mlir import ir
 from tilewright.mlir.dialects import arith
 

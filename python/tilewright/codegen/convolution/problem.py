@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from math import prod
 
 from tilewright.build import usedef
-from tilewright.codegen.convolution.patch_layout import Patches
+from tilewright.codegen.patch_layout import Patches
 from tilewright.errors import ScheduleError
 from tilewright.mlir import ir
 from tilewright.mlir.dialects import func, linalg

@@ -9,7 +9,7 @@ from math import prod
 from tilewright.build.constants import integer, numbers, zero
 from tilewright.build.index import Number, add, known, less, mul, value
 from tilewright.build.usedef import copied, erase, is_innermost
-from tilewright.codegen.convolution.patch_layout import Patches, Read
+from tilewright.codegen.patch_layout import Patches, Read
 from tilewright.mlir import ir
 from tilewright.mlir.dialects import arith, vector
 

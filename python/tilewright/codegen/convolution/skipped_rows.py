@@ -13,7 +13,7 @@ from tilewright.build.affine import terms
 from tilewright.build.index import Number, add, div, div_rem, mul, signed_max, signed_min, total, value
 from tilewright.build.usedef import definition, is_below
 from tilewright.build.views import offsets_of
-from tilewright.codegen.convolution.patch_layout import Patches
+from tilewright.codegen.patch_layout import Patches
 from tilewright.mlir import ir
 from tilewright.mlir.dialects import arith, func
 

@@ -10,7 +10,7 @@ from tilewright.build.constants import zero
 from tilewright.build.index import Number, add, known, less, mul, total, value
 from tilewright.build.loops import loop as loop_
 from tilewright.build.usedef import copied, erase, is_innermost
-from tilewright.codegen.convolution.patch_layout import Patches, Read
+from tilewright.codegen.patch_layout import Patches, Read
 from tilewright.mlir import ir
 from tilewright.mlir.dialects import arith, vector
 

@@ -9,7 +9,7 @@ from types import MappingProxyType
 from typing import Any
 
 from tilewright.build.usedef import body, in_block
-from tilewright.codegen.gpu import threads
+from tilewright.codegen.gpu import patches, threads
 from tilewright.errors import LoweringError, ScheduleError
 from tilewright.lowering import culprit, run
 from tilewright.mlir import ir
@@ -46,11 +46,13 @@ class Decisions:
         kind: How a block's tile is shared: a key of `OPS`.
         sizes: Of the tile ("bm", "bn", "bk"), of its parts, and whatever else the schedule said of them, by name.
         stages: Those of the pipeline.
+        scattered: Whether an operand's matrix is not in memory as it is multiplied.
     """
 
     kind: str
     sizes: Mapping[str, int]
     stages: int
+    scattered: bool = False
 
     def made(self, kind: type[Any], **others: int) -> Any:  # noqa: ANN401 - a strategy's sizes, of that type
         """The sizes of a strategy, a dataclass of that type, which checks them; `others` are what no schedule decides.
@@ -125,7 +127,7 @@ def of(function: ir.Operation, batch: int) -> Decisions:
     names = _NAMES.get(kind, {})
     sizes = {"bm": rows, "bn": columns, "bk": depth} | {names.get(name, name): size for name, size in found.items()}
     stages = said(loops[0].attributes[_PIPELINE])["stages"] if _PIPELINE in loops[0].attributes else 1
-    return Decisions(kind, sizes, stages)
+    return Decisions(kind, sizes, stages, scattered=bool(patches.of(function)))
 
 
 def _ops(loop: ir.Operation, name: str) -> list[ir.Operation]:

@@ -60,7 +60,15 @@ class Filling:
     @property
     def width(self) -> int:
         """Elements of a piece."""
-        return staging.width_of(self.tile, self.source.across, self.team, aligned=self.source.reading.aligned)
+        return self._width(aligned=self.aligned)
+
+    @property
+    def aligned(self) -> bool:
+        """Whether pieces are as many bytes as are moved at once, all within the edges or all beyond."""
+        return self.source.reading.aligned and self.source.is_whole(self._width(aligned=True))
+
+    def _width(self, *, aligned: bool) -> int:
+        return staging.width_of(self.tile, self.source.across, self.team, aligned=aligned)
 
     def _pieces(self) -> list[Piece]:
         return staging.pieces(self.tile, self.source.across, self.width, self.team)
@@ -78,7 +86,7 @@ class Filling:
         """A piece with zeros beyond the edges. Of whole rows of pieces it is all within, or all beyond."""
         extents, across = self.source.extents(), self.source.across
         outer = less(piece.outer, extents[1 - across])
-        if self.source.reading.aligned:
+        if self.aligned:
             inside = arith.andi(outer, less(piece.inner, extents[across]))
             return arith.select(inside, elements, zero(elements.type))
         nothing = zero(ir.VectorType(elements.type).element_type)

@@ -13,14 +13,13 @@ Before: ``a[i, k] = table[index[i], k]`` in a prologue. After: ``table[i, k]``, 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from tilewright.build.index import Index, add, less, minimum, sub, value
 from tilewright.build.loops import when
 from tilewright.build.usedef import defined_by, operations
-from tilewright.build.views import offsets_of
-from tilewright.codegen.gpu import staging
+from tilewright.codegen.gpu import scattered, staging
 from tilewright.entries import Epilogue
 from tilewright.errors import LoweringError
 from tilewright.mlir import ir
@@ -59,7 +58,7 @@ def _matrix(op: ir.Operation) -> int:
 
 @dataclass(frozen=True, slots=True)
 class Numbers:
-    """The numbers of the rows that a block multiplies.
+    """A `scattered.Scattered`: the numbers of the rows that a block multiplies.
 
     Attributes:
         table: The table.
@@ -69,14 +68,18 @@ class Numbers:
     table: ir.Value
     buffer: ir.Value
 
-    def source(self, view: ir.Value, of: Callable[[ir.Value], ir.Value], extents: Sequence[Index]) -> Gathered:
-        """What a block's view of A stands for; `of` gives a thread's value for one of the block, `extents` how far the view goes."""
-        return Gathered(self, _start(view, 1, of), extents[1])
+    def is_whole(self, width: int) -> bool:
+        """Always: elements of a row are neighbors in the table."""
+        return True
+
+    def source(self, view: ir.Value, of: scattered.Of, extents: Sequence[Index]) -> scattered.Pieces:
+        """What a block's view of A stands for."""
+        return Gathered(self, scattered.start(view, 1, of), extents[1])
 
 
 @dataclass(frozen=True, slots=True)
 class Gathered:
-    """A `staging.Source`: rows of a table.
+    """A `scattered.Pieces`: rows of a table.
 
     Attributes:
         numbers: Their numbers.
@@ -93,15 +96,17 @@ class Gathered:
         """Elements of a row are neighbors: no table is stored transposed."""
         return 1
 
-    def place(self, outer: Index, inner: Index) -> tuple[ir.Value, list[Index], list[Index]]:
-        """The table, where in it an element of the tile is, and the table's extents, as far as the view goes."""
+    def place(self, outer: Index, inner: Index, width: int) -> tuple[ir.Value, list[ir.Value]]:
+        """The table, and where in it a piece of the tile is."""
         table = self.numbers.table
-        extents: list[Index] = [memref.dim(table, value(0)), add(self.column, self.columns)]
-        return table, [self._row(outer), add(self.column, inner)], extents
+        row = staging.least(self._row(outer), sub(memref.dim(table, value(0)), 1))
+        column = staging.least(add(self.column, inner), sub(add(self.column, self.columns), width))
+        return table, [value(row), value(column)]
 
-    def exists(self, outer: Index) -> ir.Value:
-        """Whether the table has the row of a row of the tile."""
-        return less(self._row(outer), memref.dim(self.numbers.table, value(0)))
+    def exists(self, outer: Index, inner: Index) -> ir.Value:
+        """Whether the table has the row of a row of the tile, and the view such a column."""
+        known = less(self._row(outer), memref.dim(self.numbers.table, value(0)))
+        return arith.andi(known, less(inner, self.columns))
 
     def copy(self, tile: staging.Tile, slot: Index, outer: Index, inner: Index, width: int) -> None:
         """Begins a copy of as many neighbors as are inside to the same place of a slot; the rest becomes zero."""
@@ -117,7 +122,7 @@ class Gathered:
         return arith.index_cast(ir.IndexType.get(), number)
 
 
-def bring(view: ir.Value, of: Callable[[ir.Value], ir.Value], count: int, team: staging.Team) -> Numbers:
+def bring(view: ir.Value, of: scattered.Of, count: int, team: staging.Team) -> Numbers:
     """Brings the numbers of a block's rows to shared memory; threads meet then.
 
     Args:
@@ -126,7 +131,7 @@ def bring(view: ir.Value, of: Callable[[ir.Value], ir.Value], count: int, team: 
         count: How many rows its tile has.
         team: The threads.
     """
-    table, first = _root(view), _start(view, 0, of)
+    table, first = _root(view), scattered.start(view, 0, of)
     arguments = ir.BlockArgument(table).owner.arguments
     if arguments[TABLE] != table:
         raise LoweringError("rows of something else than A are gathered", stage="threads")
@@ -151,12 +156,3 @@ def _root(view: ir.Value) -> ir.Value:
     """The operand that a view is of."""
     subview = defined_by(view, "memref.subview")
     return view if subview is None else _root(subview.operands[0])
-
-
-def _start(view: ir.Value, axis: int, of: Callable[[ir.Value], ir.Value]) -> Index:
-    """Where a view starts in its operand, along one axis: that of rows is the same in all steps over K."""
-    subview = defined_by(view, "memref.subview")
-    if subview is None:
-        return 0
-    offset = offsets_of(subview)[axis]
-    return add(_start(subview.operands[0], axis, of), offset if isinstance(offset, int) else of(offset))

@@ -99,6 +99,10 @@ class Computed:
     across: int
     reading: Reading
 
+    def is_whole(self, width: int) -> bool:
+        """Whether pieces of so many elements are neighbors in memory, where rows are aligned."""
+        return all(self.reading.is_whole(read, width) for read in _reads(self.made))
+
     def reads(self, outer: Index, inner: Index, width: int) -> list[Read]:
         """What is read for the `width` elements of the tile from a place on; `inner` is along the axis of pieces."""
         at = (outer, inner) if self.across == 1 else (inner, outer)

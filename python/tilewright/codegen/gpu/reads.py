@@ -15,15 +15,15 @@ Before: ``piece = read view[i, k:k+8]``. After::
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from tilewright.build.constants import bits_of, like, zero
 from tilewright.build.index import Index, add, less, sub, value
 from tilewright.build.views import transposed
 from tilewright.codegen.gpu import staging
 from tilewright.codegen.gpu.fragments import axis_of
-from tilewright.codegen.gpu.gathered_rows import TABLE, Gathered, Numbers
 from tilewright.codegen.gpu.grouped import Grouped, element, number_of
+from tilewright.codegen.gpu.scattered import Pieces, Scattered
 from tilewright.mlir import ir
 from tilewright.mlir.dialects import arith, memref, vector
 
@@ -39,14 +39,29 @@ class Reading:
         extents_of: Gives, for a read and its view, how far each axis of the view goes.
         aligned: Whether rows start at multiples of the bytes that are moved at once, and are multiples of pieces long.
         groups: The operands that have an element for each group along K, by number.
-        numbers: Those of the rows of A, where it is a table.
+        scattered: The operands whose matrix is not in memory as it is multiplied, by number.
     """
 
     of: Callable[[ir.Value], ir.Value]
     extents_of: Callable[[ir.Operation, ir.Value], Sequence[Index]]
     aligned: bool
     groups: Mapping[int, Grouped]
-    numbers: Numbers | None = None
+    scattered: Mapping[int, Scattered] = field(default_factory=dict)
+
+    def scattered_of(self, op: ir.Operation) -> Scattered | None:
+        """The operand that a read is of, where that is such a one."""
+        number = number_of(op.operands[0])
+        return None if number is None else self.scattered.get(number)
+
+    def is_whole(self, op: ir.Operation, width: int) -> bool:
+        """Whether pieces of so many elements of what is read are neighbors in memory, where rows are aligned."""
+        found = self.scattered_of(op)
+        return found is None or found.is_whole(width)
+
+    def pieces(self, op: ir.Operation) -> Pieces | None:
+        """What a read is of, where the matrix is not in memory as it is multiplied."""
+        found, view = self.scattered_of(op), op.operands[0]
+        return None if found is None else found.source(view, self.of, self.extents_of(op, self.of(view)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,14 +93,12 @@ class Read:
 
     def begin(self) -> ir.Value:
         """Emits the loads. Returns what is held."""
-        view, place, extents = self._by_rows()
         if self.at_once:
-            start = [_least(place[0], sub(extents[0], 1)), _least(place[1], sub(extents[1], self.width))]
+            view, start = self._start()
             bytes_ = min(staging.PIECE_BYTES, self.width * bits_of(self._element) // 8)
-            loaded = vector.load(self._piece, view, [value(each) for each in start], alignment=bytes_)
+            loaded = vector.load(self._piece, view, start, alignment=bytes_)
         else:
-            elements = self._elements(view, place, extents)
-            loaded = vector.from_elements(self._loaded, elements)
+            loaded = vector.from_elements(self._loaded, self._elements())
         if loaded.type == self.kind:
             return loaded
         if self.at_once:
@@ -95,13 +108,17 @@ class Read:
 
     def finish(self, held: ir.Value) -> ir.Value:
         """Emits what makes a piece of what is held; of one that was loaded at once, zeros where it is beyond the edges."""
+        pieces = self.reading.pieces(self.op)
         if self.at_once:
-            _, place, extents = self._by_rows()
-            inside = arith.andi(*(less(index, extent) for index, extent in zip(place, extents, strict=True)))
+            if pieces is not None:
+                inside = pieces.exists(*self._place())
+            else:
+                _, place, extents = self._by_rows()
+                inside = arith.andi(*(less(index, extent) for index, extent in zip(place, extents, strict=True)))
             # In words: LLVM would take them apart where they are loaded, if elements were all that is made of them.
             held = arith.select(inside, held, zero(held.type))
-        elif (gathered := self._gathered) is not None:
-            held = _where(gathered.exists(self.at[0]), held)
+        elif pieces is not None:
+            held = _where([pieces.exists(*place) for place in self._places()], held)
         if held.type != self._loaded:
             held = self._unpacked(held)
         return vector.broadcast(self._piece, vector.extract(held, [], [0])) if self._is_one else held
@@ -137,21 +154,13 @@ class Read:
         return None if number is None else self.reading.groups.get(number)
 
     @property
-    def _gathered(self) -> Gathered | None:
-        """What the operand is, where it is a table of rows."""
-        source, reading = self.op.operands[0], self.reading
-        if reading.numbers is None or number_of(source) != TABLE:
-            return None
-        return reading.numbers.source(source, reading.of, reading.extents_of(self.op, reading.of(source)))
-
-    @property
     def at_once(self) -> bool:
         """Whether elements are loaded at once."""
         source = self.op.operands[0]
         if not self.reading.aligned or self._grouped is not None or self._rank != 2:
             return False
-        if self.width * bits_of(self._element) % 8:
-            return False  # A piece of half a byte.
+        if self.width * bits_of(self._element) % 8 or not self.reading.is_whole(self.op, self.width):
+            return False  # A piece of half a byte, or of several places.
         return self._axes[self.across] == staging.neighbors(source)
 
     @property
@@ -173,42 +182,52 @@ class Read:
                 place[axis] = index
         return place
 
+    def _places(self) -> list[list[Index]]:
+        """Where each element of the piece is."""
+        place, along = self._place(), None if self._is_one else self._axes[self.across]
+        return [
+            [add(index, each) if axis == along else index for axis, index in enumerate(place)]
+            for each in range(1 if along is None else self.width)
+        ]
+
     def _by_rows(self) -> tuple[ir.Value, list[Index], list[Index]]:
         """The view, the place and the extents; of pieces of neighbors, with the axis of neighbors last."""
-        view, place, gathered = self.reading.of(self.op.operands[0]), self._place(), self._gathered
-        if gathered is not None:
-            return gathered.place(*place)
+        view, place = self.reading.of(self.op.operands[0]), self._place()
         extents = list(self.reading.extents_of(self.op, view))
         if self.at_once and staging.neighbors(self.op.operands[0]) == 0:
             return transposed(view), place[::-1], extents[::-1]
         return view, place, extents
 
-    def _elements(self, view: ir.Value, place: list[Index], extents: Sequence[Index]) -> list[ir.Value]:
+    def _start(self) -> tuple[ir.Value, list[ir.Value]]:
+        """What a piece is loaded from at once, and where."""
+        pieces = self.reading.pieces(self.op)
+        if pieces is not None:
+            row, column = self._place()
+            return pieces.place(row, column, self.width)
+        view, (outer, inner), extents = self._by_rows()
+        start = staging.least(outer, sub(extents[0], 1)), staging.least(inner, sub(extents[1], self.width))
+        return view, [value(each) for each in start]
+
+    def _elements(self) -> list[ir.Value]:
         """Loads elements one by one."""
-        grouped, along = self._grouped, None if self._is_one else self._axes[self.across]
-        loaded = []
-        for each in range(1 if along is None else self.width):
-            one = [add(index, each) if axis == along else index for axis, index in enumerate(place)]
-            if grouped is not None:
-                loaded.append(element(self.op.operands[0], one, grouped, self.reading.of))
-            else:
-                inside = [_least(index, sub(extent, 1)) for index, extent in zip(one, extents, strict=True)]
-                loaded.append(memref.load(view, [value(index) for index in inside]))
-        return loaded
+        grouped, pieces = self._grouped, self.reading.pieces(self.op)
+        if grouped is not None:
+            return [element(self.op.operands[0], one, grouped, self.reading.of) for one in self._places()]
+        if pieces is not None:
+            return [memref.load(*pieces.place(row, column, 1)) for row, column in self._places()]
+        view, _, extents = self._by_rows()
+        return [
+            memref.load(
+                view,
+                [value(staging.least(index, sub(extent, 1))) for index, extent in zip(one, extents, strict=True)],
+            )
+            for one in self._places()
+        ]
 
 
-def _where(condition: ir.Value, held: ir.Value) -> ir.Value:
-    """What is held, or zeros."""
+def _where(conditions: Sequence[ir.Value], held: ir.Value) -> ir.Value:
+    """The words that are held whose conditions hold, and zeros."""
     kind = ir.VectorType(held.type)
     nothing = zero(kind.element_type)
-    words = [arith.select(condition, vector.extract(held, [], [each]), nothing) for each in range(kind.shape[0])]
+    words = [arith.select(each, vector.extract(held, [], [at]), nothing) for at, each in enumerate(conditions)]
     return vector.from_elements(kind, words)
-
-
-def _least(a: Index, b: Index) -> Index:
-    """The smaller one of two places in a tile, for which 32 bits are enough."""
-    if isinstance(a, int) and isinstance(b, int):
-        return min(a, b)
-    word = ir.IntegerType.get_signless(_WORD)
-    found = arith.minui(*(arith.index_cast(word, value(each)) for each in (a, b)))
-    return arith.index_castui(ir.IndexType.get(), found)

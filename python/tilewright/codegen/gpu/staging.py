@@ -127,13 +127,13 @@ class Stored:
 def begin_copy(
     view: ir.Value, at: Sequence[Index], tile: Tile, to: Sequence[ir.Value], width: int, some: ir.Value
 ) -> None:
-    """Begins a copy of the first `some` of `width` neighbors of a matrix to shared memory; the others become zero."""
+    """Begins a copy of the first `some` of `width` neighbors of a view to shared memory; the others become zero."""
     ir.Operation.create(
         "nvgpu.device_async_copy",
         results=[ir.Type.parse("!nvgpu.device.async.token")],
         operands=[tile.buffer, *to, view, *map(value, at), some],
         attributes={
-            "operandSegmentSizes": ir.DenseI32ArrayAttr.get([1, 3, 1, 2, 1]),
+            "operandSegmentSizes": ir.DenseI32ArrayAttr.get([1, len(to), 1, len(at), 1]),
             "dstElements": ir.IntegerAttr.get(ir.IndexType.get(), width),
             "bypassL1": ir.UnitAttr.get(),
         },
@@ -208,3 +208,12 @@ def width_of(tile: Tile, across: int, team: Team, *, aligned: bool) -> int:
     while width > 1 and (tile.shape[across] % width or (not aligned and width * team.count > elements)):
         width //= 2
     return width
+
+
+def least(a: Index, b: Index) -> Index:
+    """The smaller one of two places in a tile, for which 32 bits are enough."""
+    if isinstance(a, int) and isinstance(b, int):
+        return min(a, b)
+    word = ir.IntegerType.get_signless(32)
+    found = arith.minui(*(arith.index_cast(word, value(each)) for each in (a, b)))
+    return arith.index_castui(ir.IndexType.get(), found)

@@ -27,11 +27,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from tilewright.build.constants import zero
+from tilewright.build.constants import bits_of, zero
 from tilewright.build.index import Index, add, less, value
 from tilewright.build.loops import if_else, loop, when
 from tilewright.build.usedef import body, defined_by, terminator
-from tilewright.codegen.gpu import filling, gathered_rows, prologues, staging
+from tilewright.codegen.gpu import filling, gathered_rows, patches, prologues, staging
 from tilewright.codegen.gpu.filling import Filling
 from tilewright.codegen.gpu.fragments import Multiplier, Staged
 from tilewright.codegen.gpu.grouped import Grouped
@@ -67,7 +67,8 @@ class Stepping(Sharing):
         self._aligned = aligned
         self._gathers = gathers
         self._family = family
-        self._reading = Reading(self._of, self._extents, aligned, groups)
+        assert loop.parent is not None, "the loop is in a function"
+        self._reading = Reading(self._of, self._extents, aligned, groups, patches.of(loop.parent))
         self._tiled: list[_Tiled] = []
         self._tiles: list[staging.Tile] = []
         self._copied: list[tuple[staging.Tile, _Tiled]] = []
@@ -82,7 +83,8 @@ class Stepping(Sharing):
         self._choose_tiles(block)
         if self._gathers:
             view, count = prologues.matrix_of(self._tiled[0].made), ir.VectorType(self._tiled[0].made.type).shape[0]
-            self._reading = replace(self._reading, numbers=gathered_rows.bring(view, self._of, count, self._team))
+            numbers = gathered_rows.bring(view, self._of, count, self._team)
+            self._reading = replace(self._reading, scattered={gathered_rows.TABLE: numbers})
         self._place_tiles()
         self._say_pieces()
         ahead = self._slots() - 1
@@ -147,6 +149,8 @@ class Stepping(Sharing):
     def _copies(self, tiled: _Tiled) -> bool:
         """Whether copies can bring an operand by themselves: it is as it is stored, and lies in shared memory as in memory."""
         as_it_lies = tiled.stored is not None and self._is_swapped(tiled) == (tiled.across == 0)
+        if tiled.stored is None or not self._reading.is_whole(tiled.stored, tiled.per_piece):
+            return False
         return self._multiplier.copies and self._multiplier.sizes.stages > 1 and self._aligned and as_it_lies
 
     def _enter(self, block: ir.Block, k: ir.Value) -> None:
@@ -236,9 +240,9 @@ class Stepping(Sharing):
 
     def _say_pieces(self) -> None:
         """Says of the function how many elements rows have to be multiples of, in an attribute: loads are of whole pieces."""
-        if self._aligned and self._fillings:
+        widest = max((each.width for each in self._fillings if each.aligned), default=0)
+        if widest:
             word = ir.IntegerType.get_signless(32)
-            widest = max(each.width for each in self._fillings)
             function = self._loop.parent
             assert function is not None, "the loop is in one"
             function.attributes[ROW_MULTIPLE] = ir.IntegerAttr.get(word, widest)
@@ -248,10 +252,7 @@ class Stepping(Sharing):
         read = tiled.stored
         assert read is not None, "others are not copied"
         view = self._of(read.operands[0])
-        extents = self._extents(read, view)
-        if tiled.operand == 0 and self._reading.numbers is not None:
-            return self._reading.numbers.source(read.operands[0], self._of, extents)
-        return staging.Stored(view, extents)
+        return self._reading.pieces(read) or staging.Stored(view, self._extents(read, view))
 
     def _is_swapped(self, tiled: _Tiled) -> bool:
         """Whether a tile has its axes swapped in shared memory."""
@@ -288,6 +289,11 @@ class _Tiled:
         """The read that gives what is brought, where that is elements of an operand as they are; None where it is computed."""
         read = defined_by(self.made, "vector.transfer_read")
         return read if read is not None and prologues.made_in(read) is None else None
+
+    @property
+    def per_piece(self) -> int:
+        """Elements that are moved at once."""
+        return staging.PIECE_BYTES * 8 // bits_of(ir.VectorType(self.made.type).element_type)
 
 
 def _contracts(block: ir.Block) -> list[ir.Operation]:

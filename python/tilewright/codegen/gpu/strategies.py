@@ -192,12 +192,13 @@ CARRIERS: Mapping[str, Carrier] = MappingProxyType(
 """What carries out each of `GPU_STRATEGIES`."""
 
 
-def able(spec: MatmulSpec, target: GpuTarget) -> list[str]:
-    """The strategies that do a product on a target, the best one first."""
+def able(spec: MatmulSpec, target: GpuTarget, *, scattered: bool = False) -> list[str]:
+    """The strategies that do a product on a target, the best one first; of `scattered` operands, those that find their pieces."""
     return [
         name
         for name, row in GPU_STRATEGIES.items()
         if CARRIERS[name].does(spec, target) and (not row.needs or row.needs in target.instructions)
+        if row.scattered or not scattered
     ]
 
 
@@ -209,7 +210,8 @@ def decided(function: ir.Operation, spec: MatmulSpec, target: GpuTarget) -> tupl
         LoweringError: There is no loop over blocks.
     """
     found = decisions.of(function, len(spec.batch_axes))
-    done = {CARRIERS[name].kind: CARRIERS[name] for name in able(spec, target)}
+    names = able(spec, target, scattered=found.scattered)
+    done = {CARRIERS[name].kind: CARRIERS[name] for name in names}
     if found.kind not in done:
         ops = [f"{decisions.OPS[kind]} ({kind})" for kind in done]
         raise ScheduleError(f"{found.kind} cannot do {spec} on {target.name}", expected=" or ".join(ops))
