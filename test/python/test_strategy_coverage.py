@@ -60,8 +60,8 @@ ON_X86 = {
 }
 OF_ANY_LENGTH = [(3, 5, 4), (17, 70, 9), (40, 33, 33), (5, 40, 0), (5, 100, 40), (18, 18, 20)]
 ON_ARM = {
-    strategy: (target, (Kernel(ANY, OF_ANY_LENGTH, sizes={"kc": 16}), Kernel((18, 18, 20), sizes={"kc": 16})))
-    for strategy, target in (("scalable", "armv9-a"), ("outer_product", "sme"))
+    "scalable": ("armv9-a", (Kernel(ANY, OF_ANY_LENGTH, sizes={"kc": 16}), Kernel((37, 53, 29)))),
+    "outer_product": ("sme", (Kernel(ANY, OF_ANY_LENGTH, sizes={"kc": 16}),)),
 }
 
 
