@@ -14,6 +14,8 @@ from tilewright.bench.blas import NAME as BLAS
 from tilewright.bench.blas.page import BY_DEFAULT, over_better
 from tilewright.bench.blas.programs import NAME as PROGRAMS
 from tilewright.bench.blas.programs import WITHOUT
+from tilewright.bench.models.measuring import NAME as MODELS
+from tilewright.bench.models.measuring import OURS
 from tilewright.bench.operators.results import Result
 from tilewright.bench.plot import type_name
 from tilewright.bench.rows import PLAIN, Row
@@ -167,3 +169,21 @@ def programs(machine: Machine, page: Path) -> Iterator[str]:
     yield "|---|---|---:|---|"
     for each in found:
         yield f"| {times(each.case)} | {each.asked} | {dict(each.ratios())[WITHOUT]:.2f} | {each.versions[WITHOUT]} |"
+
+
+def models(machine: Machine, page: Path) -> Iterator[str]:
+    """Whole models: our rate over that of the fastest of the others, and over each."""
+    found = [each for each in machine.operators if each.operator == MODELS]
+    if not found:
+        return
+    names = list(dict.fromkeys(name for each in found for name, _ in each.ratios() if name not in OURS))
+    yield _measured(machine, found, "the faster of ours, with and without frozen parameters, over each of the others,")
+    yield "in turn, each in a process of its own:"
+    yield ""
+    yield f"| model | type | threads | % of peak | {' | '.join(f'× {name}' for name in names)} |"
+    yield f"|---|---|---:|---:|{'---:|' * len(names)}"
+    for each in found:
+        ratios = dict(each.ratios())
+        cells = (f"{ratios[name]:.2f}" if name in ratios else "" for name in names)
+        what = (each.case, type_name(each.asked), str(each.threads), f"{each.percent_of_limit:.0f}")
+        yield f"| {' | '.join((*what, *cells))} |"

@@ -31,6 +31,7 @@ BLOCKS: Mapping[str, Callable[[Machine, Path], Iterator[str]]] = {
     "attention": sentences.attention,
     "blas": sentences.blas,
     "programs": sentences.programs,
+    "models": sentences.models,
 }
 """By the name in the marker, what writes it from the machine that was measured last, for the page of that path."""
 
@@ -82,6 +83,7 @@ _OPERATOR_PAGES = {
     "convolutions": "conv_results.md",
     "blas": "blas_results.md",
     "blas programs": "blas_programs_results.md",
+    "models": "model_results.md",
 }
 PAGES_WRITTEN = (
     *PRODUCTS,

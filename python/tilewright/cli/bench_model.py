@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING
 import click
 
 from tilewright.cli import bench_options, options
-from tilewright.cli.output import console, lines_table, print_whole, progress_bar, write_json
+from tilewright.cli.bench_outputs import Outputs
+from tilewright.cli.output import console, lines_table, print_whole, progress_bar
 from tilewright.errors import TilewrightError
 from tilewright.runtime.files import require_writable
 
@@ -30,6 +31,7 @@ _PARTS = 8
 @click.option("--contenders", default=None, help="Names a,b of those that take part. Otherwise all.")
 @bench_options.effort
 @bench_options.json_file
+@bench_options.resume
 @click.option(
     "--plot", "plot_file", type=click.Path(dir_okay=False, path_type=Path), help="Draw the time by op to FILE."
 )
@@ -42,26 +44,35 @@ def model(
     rounds: int,
     sample_ms: float,
     json_file: str | None,
+    resume: bool,
     plot_file: Path | None,
 ) -> int:
     """Measure the model NAME (bert, llama, vit or resnet50) by torch.compile with our backend, torch, Inductor and onnxruntime, in turn.
 
     Weights are random; nothing is downloaded. Each result is compared with eager in double precision.
     """
+    from tilewright import targets
+    from tilewright.bench import results
     from tilewright.bench.models import measuring
     from tilewright.bench.models.cases import MODELS
+    from tilewright.bench.operators.results import Key
 
     if name not in MODELS:
         raise TilewrightError(f"no model {name!r}", where="bench", expected=f"one of {', '.join(MODELS)}")
     if sizes and not MODELS[name].sizes:
         raise click.UsageError(f"--tokens of {name}; expected none: it takes images")
-    for file, option in ((json_file, "--json"), (plot_file, "--plot")):
-        if file and file != "-":
-            require_writable(Path(file), option)
-    out, found = console(stderr=json_file == "-"), []
+    outputs = Outputs.of({"json_file": json_file})
+    outputs.check()
+    if plot_file:
+        require_writable(plot_file, "--plot")
+    earlier = outputs.earlier(resume)
+    keep, finished = outputs.growing(earlier), results.operators(earlier)
+    host, out, found = targets.resolve("host").name, console(stderr=json_file == "-"), []
     with progress_bar() as tell:
         for dtype in dict.fromkeys(dtypes):
             for size in sizes or MODELS[name].sizes or (0,):
+                if Key(measuring.NAME, measuring.case(name, size), dtype, threads, host) in finished:
+                    continue
                 result = measuring.run(
                     name,
                     size,
@@ -74,8 +85,10 @@ def model(
                 )
                 found.append(result)
                 _print(result, out)
-    write_json(json_file or None, found)
-    if plot_file:
+                if result.ratio is not None:
+                    keep(result.record)
+    outputs.write_json([each.record for each in found if each.ratio is not None])
+    if plot_file and found:
         from tilewright.bench.models.picture import draw
 
         draw(found, plot_file)

@@ -24,7 +24,7 @@ _MORE = {dtype: 2 * math.sqrt(_LONG / _SHORT) if unit < 2.0**-20 else 2 for dtyp
 """How many times eager's error a result may have: that of a chain grows with the root of its length. Sums of small types are in f32."""
 _FEW = 0.01
 """The share of integers, as positions of maxima, that may differ from eager's: near ties."""
-_ROUNDS = 9
+_ROUNDS = 15
 _SAMPLE = 0.004
 
 
@@ -153,7 +153,7 @@ def by_kernels(graphs: list[Any]) -> Any:
 
 
 def seconds(program: Program, compiled: Mapping[str, Any]) -> dict[str, float]:
-    """The time of a call by each, of some rounds in turn the lower quartile, on one thread in processor time."""
+    """The time of a call by each, the least of some rounds in turn, on one thread in processor time."""
 
     def once(function: Any) -> Callable[[], object]:
         if program.training:
@@ -162,7 +162,7 @@ def seconds(program: Program, compiled: Mapping[str, Any]) -> dict[str, float]:
 
     calls = {name: once(each) for name, each in compiled.items()}
     clock = time.thread_time if torch.get_num_threads() == 1 else time.perf_counter
-    counts, spent = {}, {name: [] for name in calls}
+    counts, spent = {}, dict.fromkeys(calls, math.inf)
     with torch.set_grad_enabled(program.training):
         for name, call in calls.items():
             call()
@@ -175,5 +175,5 @@ def seconds(program: Program, compiled: Mapping[str, Any]) -> dict[str, float]:
                 start = clock()
                 for _ in range(counts[name]):
                     call()
-                spent[name].append((clock() - start) / counts[name])
-    return {name: sorted(each)[len(each) // 4] for name, each in spent.items()}
+                spent[name] = min(spent[name], (clock() - start) / counts[name])
+    return spent

@@ -5,20 +5,28 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack, closing
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
+from datetime import datetime, timezone
 from types import MappingProxyType
 from typing import Any
 
 from tilewright import targets
 from tilewright.bench import environments
+from tilewright.bench.machine import describe, version
 from tilewright.bench.models.cases import MODELS
+from tilewright.bench.operators.results import LIMIT
+from tilewright.bench.operators.results import Result as Record
 from tilewright.bench.peak import Peak
 from tilewright.bench.peer_process import PeerProcess
 from tilewright.bench.peers import Peer
+from tilewright.bench.rows import OURS as RECORDED
+from tilewright.bench.rows import Rates
 from tilewright.bench.timing import cores
 from tilewright.bench.turns import take_turns
 from tilewright.errors import TilewrightError
 
+NAME = "models"
+"""What results call the operator."""
 CONTENDERS: Mapping[str, str] = MappingProxyType(
     {
         "tilewright": 'torch.compile(backend="tilewright")',
@@ -36,7 +44,6 @@ TYPES = ("f32", "bf16", "f16")
 _WORKER = "tilewright.bench.models.worker"
 _SECONDS = 1800.0
 """After which a process that compiles a model counts as hung."""
-_LIMIT = "limit"
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,6 +80,8 @@ class Result:
         threads: Of each contender.
         contenders: Everyone, ours first.
         absent: By contender, why it was not measured.
+        rates: The samples of each, and of the measured peak, in 10⁹ operations a second.
+        date: When, ISO 8601 with seconds, in UTC.
     """
 
     model: str
@@ -81,12 +90,13 @@ class Result:
     threads: int
     contenders: tuple[Measured, ...]
     absent: Mapping[str, str]
+    rates: Mapping[str, Rates]
+    date: str
 
     @property
     def title(self) -> str:
         """What tables call it."""
-        tokens = f", {self.size} tokens" if self.size else ""
-        return f"{self.model}{tokens}, {self.dtype}, {self.threads} thread{'s' if self.threads > 1 else ''}"
+        return f"{case(self.model, self.size)}, {self.dtype}, {self.threads} thread{'s' if self.threads > 1 else ''}"
 
     @property
     def ratio(self) -> float | None:
@@ -95,9 +105,43 @@ class Result:
         others = [each.milliseconds for each in self.contenders if each.name not in OURS]
         return min(others) / min(ours) if ours and others else None
 
-    def as_json(self) -> dict[str, Any]:
-        """For `--json`."""
-        return {**asdict(self), "absent": dict(self.absent), "ratio_to_best": self.ratio}
+    @property
+    def record(self) -> Record:
+        """What is kept of it: rates of the faster of ours, and over everyone else's, that of our other one included.
+
+        Raises:
+            TilewrightError: None of ours was measured.
+        """
+        ours = [each for each in self.contenders if each.name in OURS]
+        if not ours:
+            raise TilewrightError(f"{self.title} was measured without {' and '.join(OURS)}", where="bench model")
+        best = min(ours, key=lambda each: each.milliseconds)
+        rates = {
+            RECORDED: self.rates[best.name],
+            **{name: each for name, each in self.rates.items() if name != RECORDED},
+        }
+        return Record(
+            operator=NAME,
+            case=case(self.model, self.size),
+            asked=self.dtype,
+            threads=self.threads,
+            target=targets.resolve("host").name,
+            streams=False,
+            rates=rates,
+            versions={each.name: each.version for each in self.contenders if each.name != best.name}
+            | {RECORDED: f"{version()}, {CONTENDERS[best.name]}"},
+            absent=self.absent,
+            error=best.error,
+            compile_seconds=best.compile_seconds,
+            scratch=0,
+            date=self.date,
+            machine=describe(),
+        )
+
+
+def case(model: str, size: int) -> str:
+    """What results call a model."""
+    return f"{model}, {size} tokens" if size else model
 
 
 class _Process(PeerProcess):
@@ -186,7 +230,7 @@ def run(
         peak = stack.enter_context(closing(Peak(targets.resolve("host"), (dtype, dtype), on)))
         rates = take_turns(
             members,
-            {_LIMIT: peak},
+            {LIMIT: peak},
             flops=flops,
             rounds=rounds,
             min_seconds=min_seconds,
@@ -202,13 +246,14 @@ def run(
                     name,
                     member.version,
                     flops * 1e-6 / own.median,
-                    100 * own.over(rates[_LIMIT]),
+                    100 * own.over(rates[LIMIT]),
                     firsts[name][1],
                     firsts[name][0],
                     tuple(member.parts()),
                 )
             )
-    return Result(model, size, dtype, threads, tuple(measured), absent)
+    date = datetime.now(timezone.utc).isoformat(timespec="seconds")
+    return Result(model, size, dtype, threads, tuple(measured), absent, rates, date)
 
 
 def _known(what: str, name: str, known: Sequence[str] | Mapping[str, Any]) -> None:

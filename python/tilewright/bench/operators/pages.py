@@ -14,9 +14,17 @@ from tilewright.bench.blas.page import PROGRAMS as PROGRAMS_PAGE
 from tilewright.bench.blas.programs import NAME as PROGRAMS
 from tilewright.bench.convolution import COMPARISON as CONVOLUTION
 from tilewright.bench.convolution.page import PAGE as CONVOLUTION_PAGE
+from tilewright.bench.models.measuring import NAME as MODELS
+from tilewright.bench.models.page import PAGE as MODELS_PAGE
 from tilewright.bench.operators.page import Page
 
 PAGES: Mapping[str, Page] = MappingProxyType(
-    {ATTENTION.name: ATTENTION_PAGE, CONVOLUTION.name: CONVOLUTION_PAGE, BLAS: BLAS_PAGE, PROGRAMS: PROGRAMS_PAGE}
+    {
+        ATTENTION.name: ATTENTION_PAGE,
+        CONVOLUTION.name: CONVOLUTION_PAGE,
+        BLAS: BLAS_PAGE,
+        PROGRAMS: PROGRAMS_PAGE,
+        MODELS: MODELS_PAGE,
+    }
 )
 """By what results call the operator."""
