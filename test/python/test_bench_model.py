@@ -7,6 +7,11 @@ import pytest
 from tilewright.bench import environments
 from tilewright.bench.models import measuring, picture
 from tilewright.bench.models.measuring import Measured, Result
+from tilewright.bench.models.page import PAGE, over_best
+from tilewright.bench.operators.results import LIMIT
+from tilewright.bench.operators.results import Result as Record
+from tilewright.bench.rows import OURS as RECORDED
+from tilewright.bench.rows import Rates
 from tilewright.cli import main
 from tilewright.errors import TilewrightError
 
@@ -18,7 +23,11 @@ def of(name: str, milliseconds: float) -> Measured:
 
 
 def result(*contenders: Measured) -> Result:
-    return Result("bert", 128, "f32", 1, contenders, {"onnxruntime": "not there"})
+    rates = {each.name: Rates((900.0 / each.milliseconds,) * 3) for each in contenders}
+    absent = {"onnxruntime": "not there"}
+    return Result(
+        "bert", 128, "f32", 1, contenders, absent, {**rates, LIMIT: Rates((150.0,) * 3)}, "2026-11-22T17:50:26+00:00"
+    )
 
 
 @pytest.mark.parametrize(
@@ -44,9 +53,42 @@ def test_without_the_environment(monkeypatch):
 def test_the_better_of_ours_over_the_best_of_the_others():
     every = result(of("tilewright", 12), of("tilewright-frozen", 8), of("eager", 30), of("inductor", 10))
     assert every.ratio == 10 / 8
-    assert every.as_json()["ratio_to_best"] == 10 / 8
     assert every.title == "bert, 128 tokens, f32, 1 thread"
     assert result(of("tilewright", 12)).ratio is None
+
+
+@pytest.mark.parametrize(("plain", "frozen"), [(12, 8), (8, 12)])
+def test_the_better_of_ours_is_kept(plain, frozen):
+    kept = result(of("tilewright", plain), of("tilewright-frozen", frozen), of("eager", 30), of("inductor", 10)).record
+    assert kept.case == "bert, 128 tokens"
+    assert kept.rates[RECORDED].median == pytest.approx(900 / 8)
+    assert over_best(kept) == pytest.approx(10 / 8)
+    assert kept.percent_of_limit == pytest.approx(75)
+    assert Record.from_json(kept.as_json()) == kept
+    text = "\n".join(PAGE.table([kept]))
+    assert "| bert, 128 tokens | 1 | 112.5 | 112.5–112.5 | 75.0 | 3.75 | 1.25 | 1.25 |" in text
+    assert "without onnxruntime: not there" in text
+
+
+def test_nothing_of_ours_is_not_kept():
+    with pytest.raises(TilewrightError, match="was measured without tilewright and tilewright-frozen"):
+        _ = result(of("eager", 30)).record
+
+
+def test_what_is_there_is_not_measured_again(monkeypatch, tmp_path, capsys):
+    asked = []
+    kept = result(of("tilewright", 12), of("eager", 30))
+
+    def run(model, size, dtype, **_):
+        asked.append((model, size, dtype))
+        return kept
+
+    monkeypatch.setattr(measuring, "run", run)
+    words = ["bench", "model", "bert", "--tokens", "128", "--dtype", "f32", "--json", str(tmp_path / "kept.json")]
+    assert main(words) == 0
+    assert main([*words, "--resume"]) == 0
+    assert asked == [("bert", 128, "f32")]
+    assert "2.50 times the best of the others" in capsys.readouterr().out
 
 
 def test_the_parts_of_a_bar_add_up():

@@ -107,7 +107,7 @@ class Result:
 
     @property
     def record(self) -> Record:
-        """What is kept of it: rates of the faster of ours, and over everyone else's, that of our other one included.
+        """What is kept of it: rates of the faster of ours, and of everyone else.
 
         Raises:
             TilewrightError: None of ours was measured.
@@ -116,10 +116,8 @@ class Result:
         if not ours:
             raise TilewrightError(f"{self.title} was measured without {' and '.join(OURS)}", where="bench model")
         best = min(ours, key=lambda each: each.milliseconds)
-        rates = {
-            RECORDED: self.rates[best.name],
-            **{name: each for name, each in self.rates.items() if name != RECORDED},
-        }
+        others = [each for each in self.contenders if each.name not in OURS]
+        shown = (*(each.name for each in others), LIMIT)
         return Record(
             operator=NAME,
             case=case(self.model, self.size),
@@ -127,9 +125,8 @@ class Result:
             threads=self.threads,
             target=targets.resolve("host").name,
             streams=False,
-            rates=rates,
-            versions={each.name: each.version for each in self.contenders if each.name != best.name}
-            | {RECORDED: f"{version()}, {CONTENDERS[best.name]}"},
+            rates={RECORDED: self.rates[best.name]} | {name: self.rates[name] for name in shown},
+            versions={RECORDED: f"{version()}, {CONTENDERS[best.name]}"} | {each.name: each.version for each in others},
             absent=self.absent,
             error=best.error,
             compile_seconds=best.compile_seconds,
