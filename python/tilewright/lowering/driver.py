@@ -90,8 +90,7 @@ def bufferize(
         run_own_script(module, products, "bufferized")
     packed = prepack.separate(module, spec, origin) if spec.b_packed else None
     function = payload_function(module, "bufferized")
-    if packed is not None:
-        prefetch_panels.place(function, target, packed.nbytes)
+    prefetch_panels.place(function, target, None if packed is None else packed.nbytes)
     parallel.share(function, threads)
     # A strip of C, and rows of B that start with a page, would be in the same sets of a cache.
     size = dynamic_workspace.gather_any(module, function, entered=entered, staggered=prefetched(function) == "all")

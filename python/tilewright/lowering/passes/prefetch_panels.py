@@ -12,7 +12,7 @@ from math import ceil, prod
 
 from tilewright.build.index import known
 from tilewright.build.usedef import body, named, parent
-from tilewright.lowering.passes import workspace
+from tilewright.lowering.passes import prefetch_blocks, workspace
 from tilewright.mlir import ir
 from tilewright.mlir.dialects import affine, arith, func, memref
 from tilewright.targets.base import Target
@@ -43,8 +43,8 @@ class _Panels:
     rows: ir.Operation
 
 
-def place(function: func.FuncOp, target: Target, packed_bytes: int) -> None:
-    """Puts prefetches into the loops of `function` over k, where B comes packed and takes `packed_bytes`.
+def place(function: func.FuncOp, target: Target, packed_bytes: int | None) -> None:
+    """Puts prefetches into the loops of `function` over k, where B comes packed and takes `packed_bytes`; None: it is packed here.
 
     Before: ``for jr: for ir: for k: acc += a[k] * panel(jr)[k]``. After, with s the steps of ir and k counted from 0, and in
     each step as many lines as make the last one end with the panel::
@@ -53,6 +53,9 @@ def place(function: func.FuncOp, target: Target, packed_bytes: int) -> None:
 
     A panel that is read only once streams from memory as it is. A prefetch beyond the last panel is harmless.
     """
+    if packed_bytes is None:
+        prefetch_blocks.place(function, target)
+        return
     if packed_bytes <= _HELD * target.l2.bytes:
         return
     for panels in [found for read in _reads(function.operation) if (found := _panels(read)) is not None]:
