@@ -6,10 +6,11 @@ import re
 import shutil
 from html.parser import HTMLParser
 from pathlib import Path
+from xml.etree import ElementTree
 
 import pytest
 from tilewright.cli import explain as explain_module
-from tilewright.cli import explain_diff, explain_folder, explain_nest, explain_page, main
+from tilewright.cli import explain_diff, explain_folder, explain_nest, explain_page, explain_tiles, main
 from tilewright.cli.explain_diff import ADDED, REMOVED, SAME, difference
 from tilewright.cli.problem import Problem, given
 from tilewright.emit import hotloop
@@ -29,6 +30,7 @@ FILES = {
     "kernel.s",
     "moves.txt",
     "schedule.mlir",
+    "tiles.svg",
 }
 ANALYSIS = {"hot_loop.mca.json", "hot_loop.mca.txt"}
 HAS_MCA = shutil.which("llvm-mca-22") is not None or shutil.which("llvm-mca") is not None
@@ -206,8 +208,10 @@ def test_an_earlier_explanation_is_replaced(place):
     assert main(["explain", *SHAPE, "-o", "out"]) == 0
     assert main(["explain", "--shape", "0x4x4", "-o", "out"]) == 0
     names = {path.name for path in (place / "out").iterdir()}
-    assert names == FILES - {"schedule.mlir"}
-    assert main(["explain", *SHAPE, "-o", "out"]) == 0
+    assert names == FILES - {"schedule.mlir", "tiles.svg"}
+    assert main(["explain", *SHAPE, "--against", "out", "-o", "new"]) == 0
+    assert main(["explain", "--shape", "0x4x4", "--against", "new", "-o", "out"]) == 0
+    assert "transform ops:" in (place / "out" / "against.txt").read_text()
 
 
 def test_an_empty_folder_and_new_parents_will_do(place):
@@ -257,6 +261,57 @@ def test_a_failed_compilation_leaves_no_folder(place):
     (place / "bad.mlir").write_text("module {}")
     assert main(["explain", *SHAPE, "--schedule", "bad.mlir", "-o", "out"]) == 2
     assert not (place / "out").exists()
+
+
+# Drawings, and two kernels.
+
+
+def test_blocks_are_drawn_to_scale():
+    sizes = {"mr": 6, "nr": 64, "mc": 132, "nc": 384, "kc": 1024}
+    of = {"A": 4, "B": 4, "C": 4}
+    whole, block, tile = explain_tiles.levels((2048, 1024, 4096), sizes, 16, of, {"L1": 32 << 10, "L2": 1 << 20})
+    assert (whole.inner, block.inner) == ((132, 384, 1024), (6, 64, 1024))
+    assert "A 528 KiB, 52% of L2" in block.note
+    assert "B 1.5 MiB, in no cache" in block.note
+    assert tile.note == "6×4 registers of 16 sums"
+    drawn = ElementTree.fromstring(explain_tiles.svg([whole]))
+    boxes = [
+        tuple(float(each.get(name, "")) for name in ("width", "height"))
+        for each in drawn.iter("{http://www.w3.org/2000/svg}rect")
+    ]
+    scale = boxes[0][0] / 4096  # Of A, which is 4096 columns wide.
+    extents = [(4096, 2048), (1024, 132), (1024, 4096), (384, 1024), (1024, 2048), (384, 132)]
+    for (width, height), (columns, rows) in zip(boxes, extents, strict=True):
+        assert (width, height) == (pytest.approx(columns * scale, abs=0.06), pytest.approx(rows * scale, abs=0.06))
+    # Four vectors in each of six rows.
+    assert (
+        len(list(ElementTree.fromstring(explain_tiles.svg([tile])).iter("{http://www.w3.org/2000/svg}line"))) == 3 + 5
+    )
+    assert explain_tiles.levels((0, 4, 4), sizes, 16, of, {}) == explain_tiles.levels((4, 4, 4), {}, 16, of, {}) == []
+
+
+def test_two_kernels_are_compared(capsys, place):
+    what = ["explain", "--shape", "192x512x192", "--target", "x86-64-v4", "--schedule", "packed"]
+    assert main([*what, "-o", "first"]) == 0
+    assert main([*what, "--threads", "2", "--set", "mr=4", "--against", "first", "-o", "second"]) == 0
+    text = (place / "second" / "against.txt").read_text()
+    assert re.search(r"^mr +6 +4  × 0.667$", text, re.MULTILINE)
+    assert re.search(r"^fma +24 +16  × 0.667$", text, re.MULTILINE)
+    assert re.search(r"^threads +1 +2  × 2$", text, re.MULTILINE)
+    assert '+% = transform.tune.knob<"mr"> = 4' in text
+    assert "not measured" in text
+    data = data_of((place / "second" / "index.html").read_text())
+    assert data["differences"] == text
+    assert data["tiles"] == (place / "second" / "tiles.svg").read_text()
+    assert re.search(r"\d threads, \d+ to \d+ tiles each", data["moves"])
+    assert main([*what, "--against", "first", "-o", "third"]) == 0
+    same = (place / "third" / "against.txt").read_text()
+    assert "the same transform ops" in same
+    assert "×" not in same
+    for folder in ("absent", "."):
+        assert main([*what, "--against", folder, "-o", "fourth"]) == 2
+        assert "holds no explanation" in capsys.readouterr().err
+    assert main(["explain", "--shape", "64x64x64", "--target", "sm_90a", "--against", "first", "-o", "fifth"]) == 2
 
 
 # The page.

@@ -85,6 +85,50 @@ def test_short_blocks_count_as_often_as_they_are():
     assert found.loops[2].trips == pytest.approx(10 / 3)
 
 
+SHARED = """
+func.func private @omp_get_max_threads() -> i32
+func.func @f(%a: memref<10x16xf32>, %b: memref<16xf32>) {
+  %n = func.call @omp_get_max_threads() : () -> i32
+  %0 = arith.constant 0 : index
+  %1 = arith.constant 1 : index
+  %2 = arith.constant 2 : index
+  %6 = arith.constant 6 : index
+  %10 = arith.constant 10 : index
+  %16 = arith.constant 16 : index
+  omp.parallel num_threads(%n : i32) {
+    omp.wsloop nowait {
+      omp.loop_nest (%t) : index = (%0) to (%2) step (%1) {
+        %first = arith.muli %t, %6 : index
+        %next = arith.addi %first, %6 : index
+        %last = arith.minui %next, %10 : index
+        scf.for %i = %first to %last step %1 {
+          scf.for %j = %0 to %16 step %1 {
+            %x = memref.load %a[%i, %j] : memref<10x16xf32>
+            %y = memref.load %b[%j] : memref<16xf32>
+          }
+        }
+        omp.yield
+      }
+    }
+    omp.terminator
+  }
+  return
+}
+"""
+
+
+def test_threads_share_a_loop_and_have_caches_of_their_own():
+    """Two threads have 6 and 4 of 10 rows; both read all of B."""
+    found = nest(SHARED, ("A", "B"))
+    assert found is not None
+    threads, rows, _columns = found.loops
+    assert (threads.name, threads.trips, threads.shares) == ("threads", 2, (6, 4))
+    assert threads.balance == pytest.approx(10 / 12)
+    assert (rows.trips, rows.balance) == (5, 1)
+    assert found.moved(1 << 20) == {"A": 10 * 64, "B": 2 * 64}
+    assert found.moved(1 << 20, private=False) == {"A": 10 * 64, "B": 64}
+
+
 def test_what_only_calls_know_is_not_told():
     assert nest(NAIVE.replace("8x32xf32", "?x32xf32").replace("8x16xf32", "?x16xf32")) is None
     assert nest("func.func private @g() func.func @f(%a: memref<4xf32>) { func.call @g() : () -> () return }") is None

@@ -11,19 +11,15 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from tilewright import knobs
-from tilewright.cli import explain_count, explain_folder, explain_moves, options
-from tilewright.errors import TargetError
+from tilewright.cli import explain_against, explain_count, explain_folder, explain_moves, options
 
 if TYPE_CHECKING:
     from tilewright.cli.module_problem import ModuleProblem
     from tilewright.cli.problem import Problem
     from tilewright.emit.built import Built
-    from tilewright.emit.hotloop import HotLoop
-    from tilewright.emit.mca import Analysis
     from tilewright.emit.stages import Stages
 
 _SUFFIXES = {"llvmir": ".ll", "asm": ".s"}
-_NO_LOOP = "# No loop of this kernel does arithmetic: it is empty, or small enough to be straight-line code.\n"
 
 
 @options.verb(short_help="Write every stage of a compilation, with a page to step through.")
@@ -38,16 +34,21 @@ _NO_LOOP = "# No loop of this kernel does arithmetic: it is empty, or small enou
     is_flag=True,
     help="Also time it on this machine, beside what its multiply-adds and each level of memory would take.",
 )
+@click.option(
+    "--against",
+    metavar="DIR",
+    help="An earlier explanation: also write what differs in schedule, code, model and time.",
+)
 @click.option("-o", "output", metavar="DIR", required=True, help="The folder to write: new, empty or an earlier one.")
-def explain(count: bool, measure: bool, output: str, **asked: Any) -> None:  # noqa: ANN401 - of `options.problem`
+def explain(count: bool, measure: bool, against: str | None, output: str, **asked: Any) -> None:  # noqa: ANN401 - of `options.problem`
     """Show how a product, or what is in FILE.mlir, is compiled, stage by stage.
 
     Writes the schedule, the IR after every stage, the assembly, and the hot loop with llvm-mca's analysis. index.html among
     them lets you step through the stages with the differences marked; moves.txt says what each loop touches and what comes from
-    beyond each cache. With --count, it also says how many instructions a call
+    beyond each cache; tiles.svg draws the blocks of the schedule to scale. With --count, it also says how many instructions a call
     executes, for a target that is emulated here.
     """
-    from tilewright.cli import explain_gpu, explain_page
+    from tilewright.cli import explain_gpu, explain_hot, explain_page
     from tilewright.cli.module_problem import ModuleProblem
     from tilewright.cli.problem import GpuProblem, given
     from tilewright.emit import attribution, hotloop
@@ -56,43 +57,55 @@ def explain(count: bool, measure: bool, output: str, **asked: Any) -> None:  # n
         raise click.UsageError("-o is empty; expected the name of a folder")
     folder = Path(output)
     explain_folder.require_usable(folder)
+    earlier = None if against is None else explain_against.read(Path(against))
     problem = given(**asked)
     if isinstance(problem, GpuProblem):
         if count:
             raise click.UsageError("--count given for a GPU; expected a processor that is emulated here")
         if measure:
             raise click.UsageError("--measure given for a GPU; expected a processor that runs here")
+        if earlier is not None:
+            raise click.UsageError("--against given for a GPU; expected a processor")
         explain_gpu.explain(problem, folder)
         return
     with knobs.overridden(TILEWRIGHT_DEBUG_INFO="1"):
         stages = problem.build("asm")
     stages.texts["llvmir"] = attribution.without_tables(stages.texts["llvmir"])
     loop = hotloop.hottest(stages.texts["asm"], problem.target.architecture)
-    analysis, note = _analysis(problem, loop)
+    analysis, note = explain_hot.analysis_of(problem, loop)
     counted = None
     if count:
         if isinstance(problem, ModuleProblem):
             raise click.UsageError("--count given for a module; expected one product")
         counted = explain_count.count(problem, asked["schedule"], asked["parameters"])
-    facts = _facts(problem, stages, loop, analysis)
-    moves = None
+    facts = _facts(problem, stages) | {"hot_loop": explain_hot.facts(loop, analysis, problem.target)}
+    moves = tiles = None
     if isinstance(problem, ModuleProblem):
         if measure:
             raise click.UsageError("--measure given for a module; expected one product")
     else:
-        moves = _moves(problem, stages, analysis, facts, measure=measure)
+        percent = None if analysis is None else analysis.percent_of_bound
+        moves = _moves(problem, stages, percent, facts, measure=measure)
+        tiles = explain_moves.drawing(problem)
     if counted is not None:
         facts |= {"instructions": counted.kernel, "openblas_instructions": counted.openblas}
     names = _names(stages.texts)
     files = {names[stage]: text.encode() for stage, text in stages.texts.items()}
-    files |= _hot_loop_files(loop, analysis)
+    files |= explain_hot.files(loop, analysis)
     if moves is not None:
         files["moves.txt"] = moves.encode()
-    page = explain_page.Page(problem, stages, names, loop, analysis, note, counted, moves)
+    if tiles is not None:
+        files["tiles.svg"] = tiles.encode()
+    differences = None
+    if earlier is not None:
+        texts = {names[stage]: stages.texts[stage] for stage in ("schedule", "asm") if stage in stages.texts}
+        differences = explain_against.text(earlier, (facts, texts))
+        files["against.txt"] = differences.encode()
+    page = explain_page.Page(problem, stages, names, loop, analysis, note, counted, moves, tiles, differences)
     files["index.html"] = explain_page.render(page).encode()
     explain_folder.write(folder, files, facts)
     click.echo(f"{folder / 'index.html'}: {problem}")
-    click.echo(_summary(loop, analysis))
+    click.echo(explain_hot.summary(loop, analysis))
     if counted is not None:
         click.echo(str(counted))
     for each in (note, counted.note if counted else None):
@@ -100,20 +113,8 @@ def explain(count: bool, measure: bool, output: str, **asked: Any) -> None:  # n
             click.echo(f"tilewright: {each}", file=sys.stderr)
 
 
-def _analysis(problem: Problem | ModuleProblem, loop: HotLoop | None) -> tuple[Analysis | None, str | None]:
-    """llvm-mca's analysis of the loop; without it, why there is none."""
-    from tilewright.emit import mca
-
-    if loop is None:
-        return None, None
-    try:
-        return mca.analyze(loop, problem.target), None
-    except TargetError as error:
-        return None, f"the hot loop is not analyzed: {error}"
-
-
 def _moves(
-    problem: Problem, stages: Stages | Built, analysis: Analysis | None, facts: dict[str, Any], *, measure: bool
+    problem: Problem, stages: Stages | Built, percent: float | None, facts: dict[str, Any], *, measure: bool
 ) -> str | None:
     """What the loops move, as text and among the facts; None where that is not known.
 
@@ -124,11 +125,9 @@ def _moves(
     nest = explain_moves.read(problem, stages.texts)
     levels = None
     if measure:
-        if nest is None or analysis is None or problem.plan.threads != 1:
-            raise click.UsageError(
-                "--measure given for what is not modeled; expected one thread, static extents, and loops"
-            )
-        levels = explain_moves.measure(problem, nest, problem.flops, analysis.percent_of_bound)
+        if nest is None or percent is None:
+            raise click.UsageError("--measure given for what is not modeled; expected static extents, and loops")
+        levels = explain_moves.measure(problem, nest, problem.flops, percent)
     if nest is None:
         return None
     facts["moves"] = explain_moves.facts(nest, problem.target, levels)
@@ -142,78 +141,17 @@ def _names(texts: Mapping[str, str]) -> dict[str, str]:
     return names | {"schedule": "schedule.mlir", "asm": "kernel.s"}
 
 
-def _hot_loop_files(loop: HotLoop | None, analysis: Analysis | None) -> dict[str, bytes]:
-    """The loop between llvm-mca's markers, and its reports."""
-    if loop is None:
-        return {"hot_loop.s": _NO_LOOP.encode()}
-    text = f"# The hot loop of {loop.function}.\n# LLVM-MCA-BEGIN hot_loop\n{loop.text}# LLVM-MCA-END hot_loop\n"
-    files = {"hot_loop.s": text.encode()}
-    if analysis is not None:
-        said = "".join(f"# {each}\n" for each in (analysis.model, *analysis.notes))
-        files |= {"hot_loop.mca.txt": f"{said}{analysis.text}".encode(), "hot_loop.mca.json": analysis.json.encode()}
-    return files
-
-
-_OF_LOOP = ("fma", "tile_products", "multiplies", "loads", "stores", "stack_accesses", "gathers", "calls")
-"""What is counted of a hot loop."""
-
-
-def _facts(
-    problem: Problem | ModuleProblem, stages: Stages | Built, loop: HotLoop | None, analysis: Analysis | None
-) -> dict[str, Any]:
+def _facts(problem: Problem | ModuleProblem, stages: Stages | Built) -> dict[str, Any]:
     """What a program may want to know, for the list of files."""
     target = problem.target
-    facts: dict[str, Any] = {
+    return {
         **problem.facts(),
+        "title": problem.title,
+        "threads": problem.threads,
         "target": target.name,
         "triple": target.triple,
         "schedule": problem.schedule,
         "parameters": problem.sizes,
         "seconds": dict(stages.seconds),
         "workspace_bytes": stages.workspace,
-        "hot_loop": None,
     }
-    if loop is not None:
-        facts["hot_loop"] = {
-            "label": loop.label,
-            "instructions": len(loop.instructions),
-            "mix": dict(loop.mix),
-            "origins": dict(loop.origins),
-            **{name: getattr(loop, name) for name in _OF_LOOP},
-        }
-    if analysis is not None:
-        facts["hot_loop"] |= {
-            "cpu": analysis.cpu,
-            "model": analysis.model,
-            "notes": list(analysis.notes),
-            "rates": target.rates,
-            "cycles": analysis.cycles,
-            "bound_cycles": analysis.bound,
-            "percent_of_bound": analysis.percent_of_bound,
-        }
-    return facts
-
-
-def _summary(loop: HotLoop | None, analysis: Analysis | None) -> str:
-    """The hot loop in one line."""
-    if loop is None:
-        return "hot loop: none, straight-line code"
-    count, arithmetic, bound = _arithmetic(loop)
-    text = (
-        f"hot loop: {len(loop.instructions)} instructions, {count} {arithmetic}, {loop.loads} loads,"
-        f" {loop.stack_accesses} spills, {loop.gathers} gathers"
-    )
-    if analysis is None:
-        return text
-    model = ". ".join((analysis.model, *analysis.notes))
-    return f"{text}; {analysis.cycles:.1f} cycles, {analysis.percent_of_bound:.0f} % of the {bound} bound ({model})"
-
-
-def _arithmetic(loop: HotLoop) -> tuple[int, str, str]:
-    """How many instructions multiply, what they are called, and what the bound that they set is."""
-    if loop.tile_products:
-        return loop.tile_products, "tile products", "tile product"
-    if not loop.fma:
-        return loop.multiplies, "multiplications", "FMA"
-    dots = any(each.fma and each.products > each.lanes for each in loop.instructions)
-    return (loop.fma, "dot products", "dot product") if dots else (loop.fma, "FMAs", "FMA")

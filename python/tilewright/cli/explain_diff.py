@@ -66,6 +66,11 @@ def difference(before: str, after: str) -> Difference:
     return found
 
 
+def comparable(text: str) -> list[str]:
+    """The lines of a text as they are compared: without indentation and names of values."""
+    return _compared(_lines(text))
+
+
 def _lines(text: str) -> list[str]:
     """The lines, as the page splits them: at newlines only."""
     return text.removesuffix("\n").split("\n") if text else []

@@ -22,7 +22,8 @@ from tilewright.errors import TilewrightError
 MANIFEST = "explain.json"
 """The list of the files, beside what a program may want to know of the explanation."""
 
-_KIND = "tilewright explain"
+KIND = "tilewright explain"
+"""What the list says that the folder is."""
 
 
 def require_usable(folder: Path) -> None:
@@ -56,7 +57,7 @@ def write(folder: Path, files: Mapping[str, bytes], facts: Mapping[str, Any]) ->
     """
     require_usable(folder)
     listed = {name: hashlib.sha256(data).hexdigest() for name, data in files.items()}
-    manifest = json.dumps({"kind": _KIND, **facts, "files": listed}, indent=1) + "\n"
+    manifest = json.dumps({"kind": KIND, **facts, "files": listed}, indent=1) + "\n"
     created = _first_missing(folder)
     try:
         folder.mkdir(parents=True, exist_ok=True)
@@ -112,7 +113,7 @@ def _listed(folder: Path) -> dict[str, str] | None:
     """The files of an earlier explanation with their checksums; None when there is none."""
     try:
         found = json.loads((folder / MANIFEST).read_text(encoding="utf-8"))
-        files = found["files"] if found["kind"] == _KIND else None
+        files = found["files"] if found["kind"] == KIND else None
     except (OSError, ValueError, KeyError, TypeError):
         return None
     if not isinstance(files, dict) or not all(

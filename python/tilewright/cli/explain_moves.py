@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from tilewright.cli import explain_tiles
 from tilewright.cli.output import duration
 
 if TYPE_CHECKING:
@@ -61,8 +62,13 @@ def caches(target: Target) -> dict[str, int]:
     return found | ({"L3": target.l3.bytes} if target.l3 is not None else {})
 
 
+def is_private(cache: str) -> bool:
+    """Whether each core has a cache of that name of its own."""
+    return cache != "L3"
+
+
 def measure(problem: Problem, nest: Nest, flops: float, percent_of_bound: float) -> Levels:
-    """Measures the kernel, this machine's peak and its bandwidths, and predicts each part's time from the latter, on one core.
+    """Measures the kernel, this machine's peak and its bandwidths, and predicts each part's time from these, on a core for each thread.
 
     Args:
         problem: What is measured.
@@ -81,8 +87,9 @@ def measure(problem: Problem, nest: Nest, flops: float, percent_of_bound: float)
     from tilewright.targets import require_runnable
 
     require_runnable(problem.target)
-    spec, target, chosen = problem.spec, problem.target, cores(1)
-    kernel = tw.compile(spec, target, schedule=problem.schedule, parameters=problem.sizes or None)
+    spec, target, threads = problem.spec, problem.target, problem.plan.threads
+    chosen = cores(threads)
+    kernel = tw.compile(spec, target, threads, problem.schedule, parameters=problem.sizes or None)
     trial = Trial.random(kernel, spec, 0)
     trial()
     with pinned(chosen):
@@ -92,11 +99,11 @@ def measure(problem: Problem, nest: Nest, flops: float, percent_of_bound: float)
     peak.close()
     speeds = bandwidth.by_level(target, chosen)
     predicted = {"ports": flops / (rate * percent_of_bound / 100)}
-    held = 0
+    held, last = 0, ""
     for name, speed in speeds.items():
-        if nest.footprint > held:  # Otherwise all of it is there from the call before.
-            predicted[name] = sum(nest.moved(held).values()) / (speed * 1e9)
-        held = caches(target).get(name, held)
+        if nest.footprint > held * (threads if is_private(last) else 1):  # Otherwise it is there from the call before.
+            predicted[name] = sum(nest.moved(held, private=is_private(last)).values()) / (speed * 1e9)
+        held, last = caches(target).get(name, held), name
     return Levels(predicted, measured)
 
 
@@ -105,19 +112,28 @@ def text(nest: Nest, target: Target, levels: Levels | None) -> str:
     lines = ["What an iteration of each loop touches, each byte once:", ""]
     for number, loop in enumerate(nest.loops):
         touched = ", ".join(f"{name} {_size(count)}" for name, count in nest.touched(number).items() if count >= 1)
-        head = f"{'  ' * loop.depth}{loop.name} by {loop.step}, {loop.trips:.4g} times"
+        how = f"{loop.name} by {loop.step}, {loop.trips:.4g} times"
+        if loop.shares:
+            how = f"{loop.trips:.4g} {loop.name}, {min(loop.shares):.4g} to {max(loop.shares):.4g} tiles each"
+        head = f"{'  ' * loop.depth}{how}"
         lines.append(f"{head:<40} {touched}")
     sizes = caches(target)
     names = ["all accesses", *(f"beyond {name}, {_size(size)}" for name, size in sizes.items())]
-    moved = [nest.moved(size) for size in (0, *sizes.values())]
+    moved = [nest.moved(0), *(nest.moved(size, private=is_private(name)) for name, size in sizes.items())]
     lines += ["", "What a call moves:", "", " " * 16 + "".join(f"{name:>22}" for name in names)]
     for buffer in nest.buffers:
         lines.append(f"{buffer:<16}" + "".join(f"{_size(each.get(buffer, 0)):>22}" for each in moved))
     lines.append(f"{'sum':<16}" + "".join(f"{_size(sum(each.values())):>22}" for each in moved))
+    if any(loop.shares for loop in nest.loops):
+        balance = min(loop.balance for loop in nest.loops)
+        lines += [
+            "",
+            f"Of all threads together; L1 and L2 are each core's own. The least even share keeps threads busy {balance:.0%}.",
+        ]
     if levels is not None:
         lines += [
             "",
-            "Time of a call on one core after others, if nothing else cost time, by measured peak and bandwidths:",
+            "Time of a call after others, if nothing else cost time, by measured peak and bandwidths of these cores:",
             "",
         ]
         lines += [f"{name:<16}{duration(seconds):>12}" for name, seconds in levels.predicted.items()]
@@ -141,13 +157,26 @@ def facts(nest: Nest, target: Target, levels: Levels | None) -> dict[str, Any]:
             "depth": loop.depth,
             "step": loop.step,
             "trips": loop.trips,
+            "shares": list(loop.shares),
             "touched": nest.touched(number),
         }
         for number, loop in enumerate(nest.loops)
     ]
-    moved = {"accesses": nest.moved(0)} | {name: nest.moved(size) for name, size in caches(target).items()}
+    moved = {"accesses": nest.moved(0)} | {
+        name: nest.moved(size, private=is_private(name)) for name, size in caches(target).items()
+    }
     times = None if levels is None else {"predicted": dict(levels.predicted), "measured": levels.measured}
     return {"loops": loops, "moved_beyond": moved, "seconds": times}
+
+
+def drawing(problem: Problem) -> str | None:
+    """The blocks of a schedule as SVG; None where extents are dynamic, or the schedule has no register tile."""
+    spec, target = problem.spec, problem.target
+    m, n, k = (each if isinstance(each, int) else 0 for each in (spec.m, spec.n, spec.k))
+    elements = {"A": spec.a_type, "B": spec.b_type, "C": spec.c_type}
+    bytes_of = {name: max(1, each.bits // 8) for name, each in elements.items()}
+    levels = explain_tiles.levels((m, n, k), problem.sizes, target.lanes(spec.acc_type), bytes_of, caches(target))
+    return explain_tiles.svg(levels) if levels else None
 
 
 def _size(count: float) -> str:

@@ -136,6 +136,8 @@ class Page:
         note: Why there is no analysis, or None.
         count: The instructions of a call, or None.
         moves: What its loops move, or None.
+        tiles: The blocks of its schedule, drawn as SVG, or None.
+        differences: What differs from an earlier explanation, or None.
     """
 
     problem: Problem | ModuleProblem | GpuProblem
@@ -146,6 +148,8 @@ class Page:
     note: str | None
     count: Count | None = None
     moves: str | None = None
+    tiles: str | None = None
+    differences: str | None = None
 
 
 def render(page: Page) -> str:
@@ -184,6 +188,8 @@ def _data(page: Page) -> dict[str, Any]:
         "count": asdict(page.count) if page.count else None,
         "note": page.note,
         "moves": page.moves,
+        "tiles": page.tiles,
+        "differences": page.differences,
     }
 
 

@@ -86,6 +86,11 @@ class Problem(_Product):
 
         return linkable(self.spec, self.target, self.plan, self.symbol)
 
+    @property
+    def threads(self) -> int:
+        """Most threads that a call uses."""
+        return self.plan.threads
+
     def facts(self) -> dict[str, object]:
         """What is computed, and, from pieces, how fast that is predicted to be beside f32 as it is."""
         speed = {"predicted_times_f32": emulated.speed(self.spec, self.target)} if self.spec.split else {}

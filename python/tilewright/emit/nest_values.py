@@ -26,6 +26,7 @@ _ARITH: Mapping[str, Callable[[int, int], int]] = MappingProxyType(
         "arith.andi": operator.and_,
         "arith.ori": operator.or_,
         "arith.ceildivsi": lambda a, b: -(-a // b),
+        "arith.ceildivui": lambda a, b: -(-a // b),
         "arith.floordivsi": operator.floordiv,
         "arith.divsi": operator.floordiv,
         "arith.divui": operator.floordiv,
@@ -98,14 +99,26 @@ class Values:
             UnknownValueError: It is not known.
         """
         if variable not in self._trips:
-            lower, upper, step = self.bounds[variable]
-
-            def count(given: Mapping[ir.Value, int]) -> float:
-                first, last, by = (self.of(each, given) for each in (lower, upper, step))
-                return max(0, -(-(last - first) // by))
-
-            self._trips[variable] = self._mean(count, self.variables(self.bounds[variable]))
+            self._trips[variable] = self._mean(
+                lambda given: self._count(variable, given), self.variables(self.bounds[variable])
+            )
         return self._trips[variable]
+
+    def trips_each(self, variable: ir.Value, outer: ir.Value) -> list[float]:
+        """How often the loop of `variable` runs in each iteration of the loop of `outer`, on average over other loops.
+
+        Raises:
+            UnknownValueError: It is not known.
+        """
+        first, last, by = (self.of(each, {}) for each in self.bounds[outer])
+        others = [each for each in self.variables(self.bounds[variable]) if each != outer]
+        return [
+            self._mean(lambda given: self._count(variable, given), others, {outer: at}) for at in range(first, last, by)
+        ]
+
+    def _count(self, variable: ir.Value, given: Mapping[ir.Value, int]) -> int:
+        first, last, by = (self.of(each, given) for each in self.bounds[variable])
+        return max(0, -(-(last - first) // by))
 
     def share(self, condition: ir.Value) -> float:
         """In what share of the iterations a condition holds.
@@ -135,9 +148,14 @@ class Values:
                 work += op.operands
         return sorted(found, key=_depth)
 
-    def _mean(self, what: Callable[[Mapping[ir.Value, int]], float], variables: Sequence[ir.Value]) -> float:
+    def _mean(
+        self,
+        what: Callable[[Mapping[ir.Value, int]], float],
+        variables: Sequence[ir.Value],
+        known: Mapping[ir.Value, int] | None = None,
+    ) -> float:
         total = weights = 0.0
-        for given, weight in self._samples(variables, {}, 1.0):
+        for given, weight in self._samples(variables, known or {}, 1.0):
             total += weight * what(given)
             weights += weight
         return total / weights if weights else 0.0

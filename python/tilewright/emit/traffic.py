@@ -52,12 +52,20 @@ class Loop:
         depth: How many loops it is in.
         step: What it steps by, where that is known; otherwise 0.
         trips: How often it runs, on average each time.
+        shares: Of a loop that threads share, how many iterations each of the loops right inside does for each thread, the product of
+            them; empty for other loops.
     """
 
     name: str
     depth: int
     step: int
     trips: float
+    shares: tuple[float, ...] = ()
+
+    @property
+    def balance(self) -> float:
+        """What part of their time threads work, if all that one does takes as long: the mean share by the largest."""
+        return sum(self.shares) / (len(self.shares) * max(self.shares)) if self.shares else 1.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,9 +111,15 @@ class Nest:
         """The bytes of all buffers."""
         return sum(self.sizes.values())
 
-    def moved(self, capacity: int) -> dict[str, float]:
-        """By buffer, the bytes that come from, or go to, beyond a cache of `capacity` bytes, which holds nothing before the call."""
-        held = {number: sum(self.touched(number).values()) <= capacity for number in range(len(self.loops))}
+    def moved(self, capacity: int, *, private: bool = True) -> dict[str, float]:
+        """By buffer, the bytes that come from, or go to, beyond a cache of `capacity` bytes, which holds nothing before the call.
+
+        Of a `private` cache each thread has one, which holds nothing for the others; the bytes are those of all threads.
+        """
+        held = {
+            number: sum(self.touched(number).values()) <= capacity and not (loop.shares and private)
+            for number, loop in enumerate(self.loops)
+        }
         found: dict[str, float] = defaultdict(float)
         for each in self.accesses:
             times = math.prod(
@@ -124,8 +138,7 @@ def read(module: ir.Module, operands: Sequence[str], sizes: Mapping[str, int]) -
         sizes: The schedule's sizes by name, which tell what a loop is for.
 
     Returns:
-        The nest; None where its loops, or what is done in them, are not known here: loops that threads share, extents that calls
-        tell, calls of functions.
+        The nest; None where its loops, or what is done in them, are not known here: dynamic extents, calls of functions.
     """
     function = next(
         op for op in module.body.operations if op.operation.name == "func.func" and op.operation.regions[0].blocks
@@ -138,8 +151,13 @@ def read(module: ir.Module, operands: Sequence[str], sizes: Mapping[str, int]) -
 
 _LOOPS = (("jc", "nc"), ("pc", "kc"), ("ic", "mc"), ("jr", "nr"), ("ir", "mr"))
 """BLIS's names of the loops, and the size that each steps by."""
+_SHARED = "omp.loop_nest"
+"""A loop that threads share."""
+_FOR = ("scf.for", _SHARED)
 _UNKNOWN = ("scf.forall", "scf.parallel", "scf.while", "func.call", "linalg.", "llvm.")
 """What the names of ops begin with that move what is not known here."""
+_OF_OPENMP = "@omp_"
+"""What the names of functions begin with that move nothing."""
 
 
 class _Reader:
@@ -150,7 +168,7 @@ class _Reader:
         self._ops = operations(function)
         arguments = list(function.regions[0].blocks[0].arguments)
         self._names = dict(zip(arguments, operands, strict=False))
-        loops = [op for op in self._ops if op.name == "scf.for"]
+        loops = [op for op in self._ops if op.name in _FOR]
         self._numbers = {op.regions[0].blocks[0].arguments[0]: number for number, op in enumerate(loops)}
         bounds: dict[ir.Value, tuple[ir.Value, ir.Value, ir.Value]] = {
             op.regions[0].blocks[0].arguments[0]: (op.operands[0], op.operands[1], op.operands[2]) for op in loops
@@ -161,7 +179,7 @@ class _Reader:
         self._bytes_of_buffers: dict[str, int] = {}
 
     def nest(self) -> Nest:
-        if any(op.name.startswith(_UNKNOWN) for op in self._ops):
+        if any(op.name.startswith(_UNKNOWN) and not _asks_openmp(op) for op in self._ops):
             raise UnknownValueError
         accesses = [each for op in self._ops if (each := self._access(op)) is not None]
         for op in self._loops:
@@ -172,16 +190,33 @@ class _Reader:
         variable = op.regions[0].blocks[0].arguments[0]
         step = self._values.of(op.operands[2], {})
         around = self._around(op)
+        if op.name == _SHARED:
+            return Loop("threads", len(around), step, self._values.trips(variable), self._shares(op))
         taken = {self._found[number].name for number in around}
         names = [name for name, size in _LOOPS if self._sizes.get(size) == step and name not in taken]
         return Loop(names[0] if names and step > 1 else "loop", len(around), step, self._values.trips(variable))
+
+    def _shares(self, op: ir.Operation) -> tuple[float, ...]:
+        """The iterations of the loops right inside, for each iteration of a loop that threads share."""
+        variable = op.regions[0].blocks[0].arguments[0]
+        number, inside = self._numbers[variable], list[ir.Value]()
+        for each in self._loops:
+            if number in self._around(each):
+                inside.append(each.regions[0].blocks[0].arguments[0])
+        first = list[ir.Value]()
+        for inner in inside:
+            depends = self._values.variables(self._values.bounds[inner])
+            if variable in depends and not any(each in depends for each in inside):
+                first.append(inner)
+        shares = [self._values.trips_each(inner, variable) for inner in first]
+        return tuple(math.prod(each) for each in zip(*shares, strict=True))
 
     def _around(self, op: ir.Operation) -> tuple[int, ...]:
         """The numbers of the loops around an op, the outermost first."""
         found, inner = list[int](), op
         while inner != self._function:
             inner = parent(inner)
-            if inner.name == "scf.for":
+            if inner.name in _FOR:
                 found.append(self._numbers[inner.regions[0].blocks[0].arguments[0]])
         return tuple(reversed(found))
 
@@ -251,6 +286,11 @@ class _Reader:
                             each for each in made.operands if not isinstance(each.type, (ir.IndexType, ir.MemRefType))
                         ]
                         work += list(terminator(body(made)).operands)[:1] if made.regions else []
+
+
+def _asks_openmp(op: ir.Operation) -> bool:
+    """Whether an op asks OpenMP about threads."""
+    return op.name == "func.call" and str(op.attributes["callee"]).startswith(_OF_OPENMP)
 
 
 def _bytes(kind: ir.Type) -> int:
