@@ -112,6 +112,21 @@ static inline void copy(const Substitution &given, Row (&rows)[BLOCK]) {
       one(i, j, 1);
 }
 
+#if !COMPLEX
+// The same for rows of one or two whole vectors. Inlined, it leaves the sums fewer registers.
+template <bool back, int vectors>
+static __attribute__((noinline)) void copy_whole(const Substitution &given, Row (&rows)[BLOCK]) {
+  for (int64_t i = 0; i < given.n; ++i)
+    for (int v = 0; v < vectors; ++v) {
+      Unaligned &b = *(Unaligned *)(given.b + i * given.b_down + v * LANES);
+      if (back)
+        b = rows[i].parts[0][v];
+      else
+        rows[i].parts[0][v] = given.alpha * b;
+    }
+}
+#endif
+
 // to += a*row of the first vectors; what a's imaginary part gives goes to `crossed`, which may be `to`.
 template <int vectors>
 static inline void add(Row &to, [[maybe_unused]] Row &crossed, T a, const Row &row) {
@@ -199,6 +214,13 @@ static inline void substitute(const Substitution &given, Row (&rows)[BLOCK]) {
 template <int vectors>
 static inline void replace(const Substitution &given) {
   Row rows[BLOCK];
+#if !COMPLEX
+  if (vectors < VECTORS && given.count == vectors * LANES && given.b_across == 1) {
+    copy_whole<false, vectors>(given, rows);
+    substitute<vectors>(given, rows);
+    return copy_whole<true, vectors>(given, rows);
+  }
+#endif
   if (given.count != vectors * LANES)
     for (Row &each : rows)
       clear<vectors>(each);

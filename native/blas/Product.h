@@ -19,6 +19,7 @@ struct Shape {
 struct Shapes {
   int64_t mask;
   const Shape *table;
+  int64_t same_bits; // Whether an element has the same bits for every number of rows and columns.
 };
 extern "C" {
 extern HIDDEN Kernel KERNEL(nn), KERNEL(nt), KERNEL(tn);
@@ -105,6 +106,16 @@ static inline bool turns(int64_t m, int64_t count) {
 }
 #endif
 
+// The product by a kernel, or without where there is none that fits.
+static void computed(Kernel *kernel, T alpha, View<E> a, View<E> b, T beta, Matrix c) {
+  if (!kernel || kernel(c.rows, c.columns, a.columns, a.at, a.ld, b.at, b.ld, c.at, c.ld, &alpha, &beta) != 0)
+    plain_product(alpha, a, b, beta, c);
+}
+
+// One row by a B of so many bytes, half of a large cache, takes so many rows of B at a time: memory then delivers along
+// rows, and rows a power of two apart have their lines in L1. f64 4096 x 4096 takes 0.71, f32 0.80 of the time (Zen 5).
+static constexpr int64_t FAR = 1 << 24, STREAMS = 8;
+
 // C = alpha*A*B + beta*C; alpha 0 reads neither A nor B, beta 0 no C.
 static void product(T alpha, View<E> a, View<E> b, T beta, Matrix c) {
   if (c.turned)
@@ -114,6 +125,12 @@ static void product(T alpha, View<E> a, View<E> b, T beta, Matrix c) {
   int64_t m = c.rows, n = c.columns, k = a.columns;
   if (alpha == 0 || k == 0)
     return scale(beta, c);
+#if COMPLEX
+  // A column that lies in one line is a row of B^T*A^T, of which kernels copy neither A nor more than that row.
+  bool in_lines = c.ld == 1 && (b.turned || b.ld == 1) && !a.conjugated && !b.conjugated;
+  if (n == 1 && m > 1 && in_lines && !KERNEL(shapes).same_bits)
+    return product(alpha, {b.at, 1, k, k, false, false}, a.transposed(), beta, {c.at, 1, m, m, false, false});
+#endif
   int left = a.turned + (a.turned && a.conjugated), right = b.turned + (b.turned && b.conjugated);
   Kernel *own = own_kernel(m, n, k, left * 3 + right);
   if (tilewright_blas_counts)
@@ -125,9 +142,15 @@ static void product(T alpha, View<E> a, View<E> b, T beta, Matrix c) {
     kernel = kernels[left][0];
 #endif
   // Conjugated, and not transposed, is what no routine asks for.
-  bool fits = kernel && a.turned >= a.conjugated && b.turned >= b.conjugated;
-  if (!fits || kernel(m, n, k, a.at, a.ld, b.at, b.ld, c.at, c.ld, &alpha, &beta) != 0)
-    plain_product(alpha, a, b, beta, c);
+  if (a.turned < a.conjugated || b.turned < b.conjugated)
+    kernel = nullptr;
+  bool streams = !COMPLEX && sizeof(E) == sizeof(T) && m == 1 && !own && !b.turned && !KERNEL(shapes).same_bits;
+  if (!streams || n * k < FAR / (int64_t)sizeof(E))
+    return computed(kernel, alpha, a, b, beta, c);
+  for (int64_t at = 0; at < k; at += STREAMS) {
+    int64_t depth = least(STREAMS, k - at);
+    computed(kernel, alpha, a.part(0, at, 1, depth), b.part(at, 0, depth, n), at ? make(1) : beta, c);
+  }
 }
 
 #endif

@@ -88,6 +88,28 @@ def test_a_kernel_of_a_trace_computes_its_shape(made, library):
     assert np.abs(c - a @ b).max() < 1e-5
 
 
+@pytest.mark.parametrize("beta", [0, 1, -0.5])
+def test_one_row_by_a_matrix_from_memory(library, beta):
+    """Of which the routines take some rows at a time."""
+    n, k = 4099, 1025
+    assert n * k * 4 > 1 << 24
+    rng = np.random.default_rng(0)
+    a, b, c = (rng.uniform(-1, 1, shape).astype(np.float32) for shape in ((1, k), (k, n), (1, n)))
+    expected, kept = 0.7 * (a.astype(float) @ b) + beta * c.astype(float), c.copy()
+    # Each element is a sum of k products, rounded at most k + 2 times.
+    bound = (k + 2) * 2.0**-24 * (np.abs(a) @ np.abs(b) + np.abs(c))
+    factors = np.float32(0.7), np.float32(beta)
+    if beta == 0:
+        c[...] = np.nan
+    call = blas_calls.Call(["N", "N"], [1, n, k], [factors[0], a, k, b, n, factors[1], c, n], c, expected, bound)
+    blas_calls.Blas(library).call("s", "gemm", call, "cblas rows")
+    assert (np.abs(c - expected) <= bound).all()
+    y = np.full(n, np.nan, np.float32) if beta == 0 else kept[0]
+    call = blas_calls.Call(["T"], [k, n], [factors[0], b, n, a[0], 1, factors[1], y, 1], y, expected[0], bound[0])
+    blas_calls.Blas(library).call("s", "gemv", call, "cblas rows")
+    assert (np.abs(y - expected[0]) <= bound[0]).all()
+
+
 def test_a_library_of_the_same_bits_has_kernels_of_one_order_alone():
     letter = replace(build.LETTERS["d"], deterministic=True)
     column, row = (tw.MatmulSpec(m, n, 8, "f64") for m, n in ((24, 1), (1, 24)))

@@ -6,7 +6,10 @@ import random
 import pytest
 import tilewright as tw
 from tilewright import targets
+from tilewright.mlir import ir
 from tilewright.schedules import calls, cases, regions, select
+from tilewright.schedules.cpu.inner_product import inner_product
+from tilewright.schedules.models.blocking import Blocking
 
 ANY = (tw.Dim(1), tw.Dim(1), tw.Dim(1))
 
@@ -159,3 +162,22 @@ def test_few_rows_have_tiles_that_fit(m, height):
 def test_tiles_of_few_columns_are_no_higher_than_loads_want(types, n, height):
     """Rows that a call does not have are padded and computed."""
     assert _taken(tw.MatmulSpec.from_dtypes(None, None, None, types, layout="nt"), 20, n, 64).sizes["mr"] == height
+
+
+@pytest.mark.parametrize("dtype", ["f32", "f64"])
+def test_a_transposed_b_is_never_gathered(dtype):
+    """However deep it is: its vectors lie along K, and register tiles of rows would gather each."""
+    spec = tw.MatmulSpec(None, None, None, dtype, layout="nt", alpha="arg", beta="arg")
+    plan = cases.plan(spec, targets.get("znver5"), None)
+    assert {case.plan.name for case in plan.cases} == {"trivial", "packed", "inner_product"}
+    assert _taken(spec, 1000, 1000, 20000).name == "inner_product"
+
+
+@pytest.mark.parametrize(("call", "peels"), [((1, 64, 64), True), ((64, 1, 64), True), ((8, 1024, 1024), False)])
+def test_one_row_or_column_is_loaded_without_a_mask(call, peels):
+    """But for the last step: memory delivers less to masked loads, and a product of one row or column is loads."""
+    spec, target = tw.MatmulSpec(None, None, None, layout="nt"), targets.get("znver5")
+    case = next(each for each in cases.plan(spec, target, None).cases if all(test.holds(*call) for test in each.tests))
+    with ir.Context():
+        schedule = str(inner_product(case.spec, target, Blocking(**case.plan.sizes)))
+    assert ("transform.loop.peel" in schedule) == peels

@@ -72,6 +72,20 @@ static void compare(const T *result, const char *routine, int m, int n, int k, c
     printf("differs: %s %s %dx%dx%d\n", routine, flags, m, n, k);
 }
 
+// The call for the matrices above; of one row, whose elements are LD apart, `tight` ones lie side by side.
+static void gemm(Flag ta, Flag tb, int m, int n, int k, T alpha, T beta, int tight) {
+  static T row[LD], result[LD];
+  const int one = 1;
+  for (int i = 0; tight && i < LD; ++i)
+    row[i] = a[*ta == 'N' ? i * LD : i], result[i] = c[i * LD];
+  if (tight)
+    ROUTINE(gemm)(ta, tb, &m, &n, &k, &alpha, row, *ta == 'N' ? &one : &ld, b, &ld, &beta, result, &one);
+  else
+    ROUTINE(gemm)(ta, tb, &m, &n, &k, &alpha, a, &ld, b, &ld, &beta, c, &ld);
+  for (int i = 0; tight && i < LD; ++i)
+    c[i * LD] = result[i];
+}
+
 static void products(int m, int n, int k) {
   static const int factors[][2] = {{1, 0}, {2, 1}, {-1, 2}, {0, -1}, {0, 0}};
   for (const char *ta = ops; *ta; ++ta)
@@ -90,7 +104,7 @@ static void products(int m, int n, int k) {
               sum += at(a, *ta, i, p) * at(b, *tb, p, j);
             *to = beta == 0 ? alpha * sum : alpha * sum + beta * *to;
           }
-        ROUTINE(gemm)(ta, tb, &m, &n, &k, &alpha, a, &ld, b, &ld, &beta, c, &ld);
+        gemm(ta, tb, m, n, k, alpha, beta, m == 1 && which % 2);
         compare(c, "gemm", m, n, k, flags);
       }
 }

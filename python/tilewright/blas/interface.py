@@ -83,7 +83,10 @@ def blocks(library: str, letter: str, targets: Sequence[Target], plain: Target) 
 
 
 def shapes(letter: Letter, own: Mapping[str, MatmulSpec]) -> str:
-    """LLVM IR of the table in which the routines of a letter look up its kernels for one shape each, by name."""
+    """LLVM IR of what the routines of a letter know of its kernels.
+
+    That is a table in which they look up those for one shape each, by name, and whether all of them have the same bits.
+    """
     size = 1 << (2 * len(own)).bit_length()
     rows = ["%shape zeroinitializer"] * size
     for name, spec in own.items():
@@ -98,7 +101,7 @@ def shapes(letter: Letter, own: Mapping[str, MatmulSpec]) -> str:
 %shape = type {{ i64, i64, i64, i64, ptr }}
 {declared}
 @table = internal constant [{size} x %shape] [{", ".join(rows)}]
-@tilewright_{letter.prefix}_shapes = hidden constant {{ i64, ptr }} {{ i64 {size - 1}, ptr @table }}
+@tilewright_{letter.prefix}_shapes = hidden constant {{ i64, ptr, i64 }} {{ i64 {size - 1}, ptr @table, i64 {int(letter.deterministic)} }}
 """
 
 

@@ -63,6 +63,18 @@ def _rules(spec: MatmulSpec, target: Target, threads: int) -> Iterator[_Rule]:
             yield from _in_depths(spec, tests, name, replace(variant, tests=only))
 
 
+def _rest(spec: MatmulSpec, target: Target) -> Iterator[_Rule]:
+    """The rules for calls that no other one takes, as of a K beyond what panels hold.
+
+    Vectors of a B that is stored transposed would be gathered by tiles of rows, in 200 KB of code in f32; vectors along K are read.
+    """
+    along = select.STRATEGIES[select.ALONG_K]
+    if spec.b_transposed and not (spec.a_transposed or spec.deterministic) and along.computes(spec):
+        yield from (((), select.ALONG_K, variant) for variant in along.variants(spec, target))
+    *_, last = (name for name, row in select.STRATEGIES.items() if row.computes(spec))
+    yield (), last, Variant()
+
+
 def _few(spec: MatmulSpec, target: Target) -> Iterator[_Rule]:
     """Of weights that come from memory, or are computed, each number of a few rows by itself."""
     if isinstance(spec.n, Dim) or isinstance(spec.k, Dim) or spec.b_packed:
@@ -119,8 +131,7 @@ def plan(
     one = name or (select.PANELS if spec.deterministic and spec.widens else None)
     rules = _in_depths(spec, (), one, Variant()) if one else _rules(spec, target, threads)
     cases: list[Case] = []
-    *_, last = (name for name, row in select.STRATEGIES.items() if row.computes(spec))
-    for rule in (*rules, ((), last, Variant())):
+    for rule in (*rules, *_rest(spec, target)):
         case = _case(spec, target, rule, overrides, threads)
         if case is not None and not any(_takes_all(each, case) for each in cases):
             cases.append(case)

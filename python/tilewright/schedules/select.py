@@ -177,6 +177,8 @@ _TYPICAL_ROWS = 256
 """Rows for which the strategy is chosen where it has to be the same for all: enough that packing is repaid."""
 PANELS = next(name for name, row in STRATEGIES.items() if row.tile == "panels")
 """The strategy that computes every spec."""
+ALONG_K = "inner_product"
+"""The strategy whose vectors are along K."""
 
 
 @dataclass(frozen=True, slots=True)
