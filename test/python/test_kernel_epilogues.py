@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import ctypes
+import math
 from functools import cache
 
 import numpy as np
@@ -324,6 +325,43 @@ def test_functions_of_f32(name, target):
         unit = np.spacing(np.abs(expected)).astype(np.float64)
         same = (found == expected) | (np.isnan(found) & np.isnan(expected))
         assert (same | (np.abs(found - wide) <= 3 * unit)).all()
+    assert (np.signbit(found) == np.signbit(expected))[~np.isnan(expected)].all()
+
+
+SPECIAL_F64 = [
+    np.nan,
+    np.inf,
+    -np.inf,
+    0.0,
+    -0.0,
+    5e-324,
+    -5e-324,
+    1e-308,
+    709.78,
+    709.79,
+    -708.4,
+    -745.1,
+    -745.2,
+    19.0,
+    1.7e308,
+]
+
+
+@pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize("name", [*FUNCTIONS, "erf"])
+def test_functions_of_f64(name, target):
+    """Within some units in the last place, at special values and over the whole range, and without the C library."""
+    bits = np.random.default_rng(0).integers(0, 2**64, 2048 - len(SPECIAL_F64), np.uint64).view(np.float64)
+    near = np.random.default_rng(1).uniform(-8, 8, 2048)
+    x = np.concatenate([SPECIAL_F64, bits, near]).reshape(8, 512)
+    spec = tw.MatmulSpec(8, 512, 1, a="f64", epilogue=(tw.function(lambda c, x: getattr(tw.math, name)(x), x="mn"),))
+    kernel = compiled(spec, target)
+    assert f"{name}@" not in kernel.asm["asm"]
+    found = kernel(np.zeros((8, 1)), np.zeros((1, 512)), x)
+    with np.errstate(all="ignore"):
+        expected = np.vectorize(math.erf)(x) if name == "erf" else FUNCTIONS[name](x)
+        same = (found == expected) | (np.isnan(found) & np.isnan(expected))
+        assert (same | (np.abs(found - expected) <= 4 * np.spacing(np.abs(expected)))).all()
     assert (np.signbit(found) == np.signbit(expected))[~np.isnan(expected)].all()
 
 

@@ -8,7 +8,7 @@ from tilewright.emit import code, device_functions, llvmir
 from tilewright.emit.gpu_stages import GpuStages
 from tilewright.errors import LoweringError, ScheduleError
 from tilewright.lowering import run
-from tilewright.lowering.types import double_functions, math_functions, small_floats
+from tilewright.lowering.types import math_functions, small_floats
 from tilewright.mlir import ir
 
 
@@ -127,10 +127,7 @@ def expand(stages: GpuStages, module: ir.Module) -> str:
         # LLVM would make vectors of four bits of them again, and loads of those of parts.
         run.run_passes(module, "builtin.module(canonicalize, cse)", "threads")
         words.settle(function)
-    left = math_functions.expand(module.operation, target)
-    if left and target.least_bits == 8:
-        left = double_functions.expand(module.operation, target)
-    if left:
+    if math_functions.expand(module.operation, target):
         raise LoweringError(
             "functions of f64 elements", stage="threads", expected="those of f32", remedy="Compute in f32"
         )

@@ -44,7 +44,8 @@ _NATIVE_MATH = frozenset(
         *("fma", "round", "roundeven", "rsqrt", "sqrt", "trunc"),
     )
 )
-"""Functions that processors have; others, as far as `math_functions` does not write them out, are the C library's."""
+"""Functions that processors have; others, as far as they are not written out, are the C library's."""
+_LIBRARY = "builtin.module(convert-math-to-libm)"
 
 
 def decompose(module: ir.Module) -> None:
@@ -148,9 +149,9 @@ def to_llvm(module: ir.Module, name: str, target: Target) -> None:
             half_floats.expand_f16(module.operation)
         if "bf16" in halves and half_floats.CONVERTERS["bf16"].isdisjoint(target.features):
             run.run_passes(module, half_floats.EXPAND_BF16, "llvm")
-        left = math_functions.expand(module.operation, target)
-    if left or _calls_library(module):
-        run.run_passes(module, math_functions.F64, "llvm")
+        math_functions.expand(module.operation, target)
+    if _calls_library(module):
+        run.run_passes(module, _LIBRARY, "llvm")
     with module.context:
         dynamic_reshapes.expand(module.operation)
     # Linalg says nothing of the order in which a reduction adds up.

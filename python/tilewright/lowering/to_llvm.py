@@ -75,8 +75,8 @@ def body(
         entry.prepare_body(payload_function(module, "llvm", function), target, tiles=tiles)
     with module.context:
         _lower_half_floats(module, spec, target)
-        if spec.has_entries and math_functions.expand(module.operation, target):
-            run_passes(module, math_functions.F64, "llvm")
+        if spec.has_entries:
+            math_functions.expand(module.operation, target)
     run_passes(module, pipelines.to_llvm(), "llvm")
     unroll.hand_on(module)
     codegen.define(module, spec, target)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""exp, log, tanh and erf of f64 on GPUs, where there is no C library: written out, on vectors and scalars.
+"""exp, log, tanh and erf of f64, written out on vectors and scalars: the C library has them for one number at a time, and GPUs have none.
 
 As those of f32 (`math_functions`), with longer polynomials:
 
@@ -21,6 +21,7 @@ from tilewright.lowering.types.float_arithmetic import Numbers, write_out
 from tilewright.mlir import ir
 from tilewright.mlir.dialects import arith, math
 from tilewright.spec import MatmulSpec
+from tilewright.targets.base import Target
 from tilewright.targets.gpu import GpuTarget
 
 _STEPS = frozenset({"exp", "log", "tanh", "erf"})
@@ -136,7 +137,7 @@ def of(spec: MatmulSpec) -> bool:
     )
 
 
-def expand(module: ir.Operation, target: GpuTarget) -> bool:
+def expand(module: ir.Operation, target: Target | GpuTarget) -> bool:
     """Writes out the functions of f64 in `module`; says whether functions of another type are left."""
 
     def written(function: Callable[[Numbers, ir.Value], ir.Value], op: ir.Operation) -> ir.Value:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""exp, log, tanh and erf of f32, on vectors and scalars, written out as polynomials; those of f64 stay for the C library.
+"""exp, log, tanh and erf of f32, on vectors and scalars, written out as polynomials; those of f64 are in `double_functions`.
 
 Upstream's approximations (``populateMathPolynomialApproximationPatterns``) can be had from C++ only, without a pass, and flush
 or saturate some arguments. These are right for all: NaN, infinities, subnormal numbers, and everything beyond the range.
@@ -22,15 +22,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import partial
 
-from tilewright.lowering.types import table_functions
+from tilewright.lowering.types import double_functions, table_functions
 from tilewright.lowering.types.float_arithmetic import LN2_HIGH, LN2_LOW, Numbers, write_out
 from tilewright.mlir import ir
 from tilewright.mlir.dialects import arith, math
 from tilewright.targets.base import Target
 from tilewright.targets.gpu import GpuTarget
-
-F64 = "builtin.module(convert-math-to-libm)"
-"""What is left of f64: calls of the C library, one for each element."""
 
 _LOG = (
     0.3333321213722229,
@@ -58,9 +55,12 @@ _MOST_ERF = 4.0
 
 
 def expand(module: ir.Operation, target: Target | GpuTarget) -> bool:
-    """Writes out the functions of f32 in `module`; says whether functions of f64 are left, for `F64`."""
+    """Writes out the functions in `module`; says whether some are left, as those of f64 on a GPU without integers of 64 bits."""
     of_type = {name: partial(_written, function, target) for name, function in FUNCTIONS.items()}
-    return write_out(module, ir.F32Type, of_type)
+    left = write_out(module, ir.F32Type, of_type)
+    if left and not (isinstance(target, GpuTarget) and target.least_bits > 8):
+        left = double_functions.expand(module, target)
+    return left
 
 
 def _written(
