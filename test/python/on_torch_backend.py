@@ -57,6 +57,7 @@ def repeated(x: Any, times: int) -> Any:
 LINEAR = ((2, 3, 8), (12, 8), (12,))
 IMAGES = ((2, 4, 6, 5), (8, 4, 3, 3), (8,))
 HEADS = ((2, 3, 7, 8), (2, 3, 9, 8), (2, 3, 9, 8))
+NORMED = ((2, 3, 8), (12, 8), (8,), (8,))
 ROWS = [
     *(
         Row(name, linear(activation), LINEAR, types=types)
@@ -86,6 +87,22 @@ ROWS = [
     Row("one_row", lambda x, w, b: F.linear(x, w, b), ((1, 8), (12, 8), (12,))),
     Row("glu", lambda x, g, u: F.silu(x @ g) * (x @ u), ((5, 8), (8, 12), (8, 12))),
     Row("glu_up_first", lambda x, g, u: F.linear(x, u) * F.gelu(F.linear(x, g)), ((2, 5, 8), (12, 8), (12, 8))),
+    # What computes the left matrix element by element is done where it is packed; the rest is means.
+    Row("layer_norm", lambda x, w, g, b: F.linear(F.layer_norm(x, (8,), g, b), w), NORMED, (1, 3)),
+    # Only for the means is it widened apart.
+    Row(
+        "layer_norm_narrow",
+        lambda x, w, g, b: F.linear(F.layer_norm(x, (8,), g, b), w),
+        NORMED,
+        (1, 4),
+        types=FLOATS[1:],
+    ),
+    Row("rms_norm", lambda x, w, g, b: F.relu(F.linear(x * x.square().mean(-1, True).rsqrt() * g, w)), NORMED, (1, 3)),
+    Row("normed_glu", lambda x, w, g, b: F.silu(F.linear(y := x * g + b, w)) * F.linear(y, w + 1), NORMED, (1, 1)),
+    Row("product_of_matrices", lambda x, y, w: (x * y[:, :8]) @ w, ((5, 8), (5, 9), (8, 6)), (1, 0)),
+    Row("narrowed", lambda x, w: x.to(torch.bfloat16) @ w.to(torch.bfloat16), ((5, 8), (8, 6)), (1, 1), steps=2**17),
+    # What something else reads too is in memory.
+    Row("norm_of_two_readers", lambda x, w, g, b: F.linear(y := x * g + b, w) + y.sum(), NORMED, (1, 3)),
     Row("attention", F.scaled_dot_product_attention, HEADS, types=FLOATS[:2]),
     Row(
         "attention_heads_apart",

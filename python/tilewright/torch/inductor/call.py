@@ -47,6 +47,7 @@ class Call:
         finish: Makes of the result what the region gave; None: by another shape alone.
         weight: What is packed ahead of time, if anything is.
         is_dense: Whether operands have to be contiguous in all of their axes.
+        passes: Fake tensors that torch would write beside the product, and the kernel does not.
         behind: A fake tensor that lies as the result does, if what follows copies it; None: it is read as it lies.
     """
 
@@ -59,6 +60,7 @@ class Call:
     weight: Weight | None = None
     is_dense: bool = False
     behind: Any = None
+    passes: tuple[Any, ...] = ()
 
     def replace(self, graph_module: Any, kernel: Any, name: str) -> Node:  # noqa: ANN401
         """Puts the call into the place of the region's nodes; the node of its result.

@@ -107,6 +107,7 @@ FUNCTIONS: Mapping[Any, Callable[..., Number]] = MappingProxyType(
 )
 """By op, its function of traced elements and numbers; it returns None where it cannot."""
 
+COPIES = (aten.clone.default, aten.alias.default)
 CONVERSIONS = (prims.convert_element_type.default,)
 VIEWS = (aten.view.default, aten.reshape.default, aten._unsafe_view.default, aten.expand.default)
 """Ops that change a shape and no element."""

@@ -12,9 +12,10 @@ from torch.fx import Node  # pyright: ignore[reportMissingImports] - not in the 
 
 from tilewright.errors import SpecError
 from tilewright.spec import MatmulSpec
-from tilewright.torch.inductor import fx
+from tilewright.torch.inductor import fx, prologue
 from tilewright.torch.inductor.call import Call, Weight
 from tilewright.torch.inductor.fx import aten
+from tilewright.torch.inductor.prologue import Prologue
 from tilewright.torch.inductor.region import Form, Further, Region, Sums, found
 
 _MATRIX = 2
@@ -134,6 +135,23 @@ def _regions(product: Product, *, pairs: bool) -> Iterator[Region]:
     yield from found((product.sums,), product.form)
 
 
+def _placed_ahead(further: Further, shape: Sequence[Any], graph: Any) -> Node:  # noqa: ANN401
+    """A further operand of the prologue of a left matrix of that shape as a kernel takes it."""
+    sizes = dict(zip("mk", shape, strict=True))
+    return fx.reshaped(graph, further.node, tuple(sizes[axis] for axis in further.axes))
+
+
+def _prologues(product: Product, region: Region) -> Iterator[Prologue | None]:
+    """What can be done to the left matrix in the kernel: what computes it, if it is for this one alone, or nothing."""
+    shape = fx.value(product.a).shape
+    readers = {region.product, region.partner} if region.partner else {region.product}
+    if len(shape) == _MATRIX:
+        ahead = prologue.found(product.a, readers, _flat(shape))
+        if ahead is not None:
+            yield ahead
+    yield None
+
+
 def calls(node: Node, graph_module: Any) -> Iterator[Call]:  # noqa: ANN401
     """The calls that can take the place of a product: the one that replaces most first."""
     product = recognized(node)
@@ -147,20 +165,34 @@ def calls(node: Node, graph_module: Any) -> Iterator[Call]:  # noqa: ANN401
     is_packed = constant is not None and len(shape) == _MATRIX
     # A second right matrix cannot come packed: then two kernels that read packed ones are better.
     for region in _regions(product, pairs=len(shape) == _MATRIX and not is_packed):
-        try:
-            spec = MatmulSpec(
-                *sizes,
-                a=fx.element(a) or "",
-                b=fx.element(b),
-                c=fx.element(region.exit),
-                layout="".join(layouts),
-                batch=tuple(fx.extent(each) for each in shape[:-2]),
-                epilogue=(region.epilogue,) if region.epilogue else (),
-                b_packed=is_packed,
+        for before in _prologues(product, region):
+            try:
+                spec = MatmulSpec(
+                    *sizes,
+                    a=fx.element(before.matrix if before else a) or "",
+                    b=fx.element(b),
+                    c=fx.element(region.exit),
+                    layout="n" + layouts[1] if before else "".join(layouts),
+                    batch=tuple(fx.extent(each) for each in shape[:-2]),
+                    prologue_a=before.entries if before else (),
+                    epilogue=(region.epilogue,) if region.epilogue else (),
+                    b_packed=is_packed,
+                )
+            except SpecError:
+                continue
+            left = (shape[0], fx.value(a).shape[-1])
+            matrices = (
+                partial(fx.reshaped, node=before.matrix, shape=left) if before else partial(_placed, a, layouts[0]),
+                partial(_placed, b, layouts[1]),
             )
-        except SpecError:
-            continue
-        matrices = (partial(_placed, each, layout) for each, layout in ((a, layouts[0]), (b, layouts[1])))
-        further = (partial(_placed_further, each, shape) for each in region.operands)
-        weight = Weight(1, "b", constant, (1, 0) if layouts[1] == "t" else (0, 1)) if is_packed else None
-        yield Call(region, spec, (*matrices, *further), shape, weight=weight)
+            ahead = (partial(_placed_ahead, each, left) for each in (before.operands if before else ()))
+            further = (partial(_placed_further, each, shape) for each in region.operands)
+            weight = Weight(1, "b", constant, (1, 0) if layouts[1] == "t" else (0, 1)) if is_packed else None
+            yield Call(
+                region,
+                spec,
+                (*matrices, *ahead, *further),
+                shape,
+                weight=weight,
+                passes=(fx.value(a),) if before else (),
+            )

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import torch  # pyright: ignore[reportMissingImports] - not in the project's own environment
@@ -21,7 +22,7 @@ from tilewright.torch.inductor import elementwise, fx
 
 _MOST_NODES = 64
 """Nodes of a region, at most: more is no activation but a program of its own."""
-_MOST_OPERANDS = 8
+MOST_OPERANDS = 8
 """Further operands, at most: each takes registers in the loop that stores a tile."""
 
 Classify = Callable[[Sequence[Any], Sequence[Any]], "str | None"]
@@ -103,19 +104,27 @@ def _inputs(node: Node, members: Mapping[Node, Any]) -> Iterator[Node]:
     return (each for each in node.all_input_nodes if each not in members)
 
 
-def _is_member(node: Node, members: Mapping[Node, Any], form: Form) -> bool:
-    """Whether the node can be part of the region that has `members`."""
+def is_element(node: Node, form: Form) -> bool:
+    """Whether the node computes tensors, element by element, that lie as the product does."""
     found = fx.value(node)
-    if not isinstance(found, torch.Tensor) or not form.keeps(found.shape):
+    if node.op != "call_function" or not isinstance(found, torch.Tensor) or not form.keeps(found.shape):
         return False
     if node.target in elementwise.VIEWS:
-        return node.args[0] in members and fx.known(found.numel() == fx.value(node.args[0]).numel())
-    if node.target not in elementwise.FUNCTIONS or (fx.element(node) is None and found.dtype != torch.bool):
+        return fx.known(found.numel() == fx.value(node.args[0]).numel())
+    return node.target in elementwise.FUNCTIONS and (fx.element(node) is not None or found.dtype == torch.bool)
+
+
+def _is_member(node: Node, members: Mapping[Node, Any], form: Form) -> bool:
+    """Whether the node can be part of the region that has `members`."""
+    if not is_element(node, form):
         return False
-    if any(not fx.same(fx.value(each).shape, found.shape) for each in node.all_input_nodes if each in members):
+    if node.target in elementwise.VIEWS:
+        return node.args[0] in members
+    shape = fx.value(node).shape
+    if any(not fx.same(fx.value(each).shape, shape) for each in node.all_input_nodes if each in members):
         return False
     return all(
-        fx.element(each) is not None and form.classify(fx.value(each).shape, found.shape) is not None
+        fx.element(each) is not None and form.classify(fx.value(each).shape, shape) is not None
         for each in _inputs(node, members)
     )
 
@@ -126,7 +135,7 @@ def _grown(sums: Sequence[Sums], form: Form) -> dict[Node, None]:
     node = min(members)
     while node.op != "output" and len(members) < _MOST_NODES:
         reads = any(each in members for each in node.all_input_nodes)
-        if reads and node not in members and node.op == "call_function" and _is_member(node, members, form):
+        if reads and node not in members and _is_member(node, members, form):
             members[node] = None
         node = node.next
     return members
@@ -145,7 +154,7 @@ def _closed(exit_: Node, members: Mapping[Node, None]) -> tuple[Node, ...] | Non
     return tuple(each for each in members if each in needed)
 
 
-def _widens(node: Node) -> bool:
+def widens(node: Node) -> bool:
     """Whether the node only converts to a wider type: the narrower one is better kept in memory."""
     return (
         node.target in elementwise.CONVERSIONS and fx.value(node).element_size() > fx.value(node.args[0]).element_size()
@@ -162,7 +171,7 @@ def found(sums: Sequence[Sums], form: Form, *, channels: bool = False) -> Iterat
     """
     members = _grown(sums, form)
     for exit_ in reversed(members):
-        if exit_.target in elementwise.VIEWS or _widens(exit_) or fx.element(exit_) is None:
+        if exit_.target in elementwise.VIEWS or widens(exit_) or fx.element(exit_) is None:
             continue
         inside = _closed(exit_, members)
         if inside is None or any(each.node not in inside for each in sums):
@@ -171,13 +180,44 @@ def found(sums: Sequence[Sums], form: Form, *, channels: bool = False) -> Iterat
             yield region
 
 
+def evaluated(
+    nodes: Sequence[Node], env: dict[Node, Any], read: Callable[[Node, Sequence[Any]], Any]
+) -> dict[Node, Any]:
+    """What nodes compute of one element each, added to `env`.
+
+    Args:
+        nodes: In the order of the graph.
+        env: What is known already.
+        read: What any other node is, beside one of this shape.
+
+    Raises:
+        NoRegionError: A node cannot be computed so.
+    """
+
+    def argument(node: Node, shape: Sequence[Any]) -> Any:  # noqa: ANN401
+        return env[node] if node in env else read(node, shape)
+
+    for node in nodes:
+        if node in env:
+            continue
+        shape = fx.value(node).shape
+        if node.target in elementwise.VIEWS:
+            env[node] = argument(node.args[0], shape)
+            continue
+        arguments = torch.fx.node.map_arg(node.args, partial(argument, shape=shape))
+        env[node] = elementwise.FUNCTIONS[node.target](*arguments, **node.kwargs)
+        if env[node] is None:
+            raise NoRegionError
+    return env
+
+
 def _region(sums: Sequence[Sums], inside: tuple[Node, ...], form: Form, channels: bool) -> Region | None:
     """The region of these nodes; None if it cannot be an epilogue."""
     operands: dict[tuple[Node, str], Further] = {}
 
     def read(node: Node, shape: Sequence[Any], axes: str | None) -> Traced:
         if axes is None:
-            raise _NoRegionError
+            raise NoRegionError
         return taken(Further(node, axes, tuple(shape)))
 
     def taken(operand: Further) -> Traced:
@@ -196,29 +236,14 @@ def _region(sums: Sequence[Sums], inside: tuple[Node, ...], form: Form, channels
                 addend = read(node, shape, "n" if channels else form.classify(fx.value(node).shape, shape))
                 result = result + (addend if scale == 1 else addend * scale)
             env[each.node] = result
-        for node in inside:
-            if node in env:
-                continue
-            if node.target in elementwise.VIEWS:
-                env[node] = env[node.args[0]]
-                continue
-            shape = fx.value(node).shape
-            arguments = torch.fx.node.map_arg(
-                node.args,
-                lambda each, shape=shape: (
-                    env[each] if each in env else read(each, shape, form.classify(fx.value(each).shape, shape))
-                ),
-            )
-            env[node] = elementwise.FUNCTIONS[node.target](*arguments, **node.kwargs)
-            if env[node] is None:
-                raise _NoRegionError
+        evaluated(inside, env, lambda node, shape: read(node, shape, form.classify(fx.value(node).shape, shape)))
         return env[inside[-1]]
 
     try:
         program = trace(lambda element, *_: computed(element), 0)
-    except (_NoRegionError, SpecError, TypeError):
+    except (NoRegionError, SpecError, TypeError):
         return None
-    if len(operands) > _MOST_OPERANDS:
+    if len(operands) > MOST_OPERANDS:
         return None
     entries = tuple(
         Operand(f"x{number}", each.axes, None if each.role else fx.element(each.node), each.role)
@@ -231,5 +256,5 @@ def _region(sums: Sequence[Sums], inside: tuple[Node, ...], form: Form, channels
     return Region(product, members, tuple(operands.values()), epilogue, *(each.node for each in sums[1:]))
 
 
-class _NoRegionError(Exception):
+class NoRegionError(Exception):
     """A node cannot be computed on one element."""

@@ -30,14 +30,16 @@ MOST = 1.05
 def ratio(call: Call, threads: int) -> float | None:
     """How many times as long as torch's op the kernel takes; None with dynamic extents.
 
-    What is fused counts for torch as one more pass over the result, and for us what is copied before the call and behind it.
+    What is fused counts for torch as one more pass over the result or the left matrix. What is copied before the call and behind it counts
+    for us.
     """
     is_open = any(isinstance(size, Dim) for each in call.spec.operands for size in each.stored)
     replaced = [_asked(each) for each in (call.region.product, call.region.partner) if each is not None]
     if is_open or None in replaced:
         return None
     copied = tuple(map(_lain, call.copied(call.region.exit.graph)))
-    return _ratio(call.spec, threads, tuple(replaced), copied, call.region.epilogue is not None)
+    passes = (*call.passes, *([fx.value(call.region.exit)] if call.region.epilogue is not None else []))
+    return _ratio(call.spec, threads, tuple(replaced), copied, tuple(map(_lain, passes)))
 
 
 def _asked(product: Any) -> Any:  # noqa: ANN401
@@ -85,12 +87,12 @@ def _drawn(value: Any) -> Any:  # noqa: ANN401
 
 
 @lru_cache(maxsize=4096)
-def _ratio(spec: Any, threads: int, replaced: Any, copied: Any, fused: bool) -> float:  # noqa: ANN401
+def _ratio(spec: Any, threads: int, replaced: Any, copied: Any, passes: Any) -> float:  # noqa: ANN401
     """The best time of the kernel over the best of torch's, of some rounds in turn."""
     with torch.utils._python_dispatch._disable_current_modes(), torch.no_grad():
         name, kernel = kernels.compiled(spec, threads)
         operands = [_operand(kernel, each) for each in kernel.spec.operands]
-        before = [_drawn(each) for each in copied]
+        before, written = ([_drawn(each) for each in every] for every in (copied, passes))
         asked = [
             (op, _drawn(arguments), {key: _drawn(each) for key, each in named}) for op, arguments, named in replaced
         ]
@@ -101,9 +103,10 @@ def _ratio(spec: Any, threads: int, replaced: Any, copied: Any, fused: bool) -> 
             torch.ops.tilewright.call.default(name, operands)
 
         def theirs() -> None:
-            results = [op(*given, **how) for op, given, how in asked]
-            if fused:
-                results[0].add(1)
+            for op, given, how in asked:
+                op(*given, **how)
+            for each in written:
+                each.add(1)
 
         own, other = in_turn((ours, theirs), clock(threads))
         return own / other
