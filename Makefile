@@ -19,7 +19,7 @@ QUICK_ARGS ?= --shape 64x64x64 --shape 256x256x256 --shape 1024x1024x1024 --shap
 
 .DEFAULT_GOAL := help
 .PHONY: help setup setup-arm setup-netlib setup-outside setup-gpu setup-lab setup-browser setup-bench setup-frameworks setup-torch setup-cluster demo check check-long check-outside check-clusters check-models mutants \
-  bench bench-card bench-quick bench-results bench-docs fmt lint docs wheel clean
+  bench bench-card bench-quick bench-results bench-docs fmt lint docs wheel vsix clean
 
 help: ## Print the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -124,6 +124,9 @@ docs: setup ## Generate the reference of the dialect and of the steps of schedul
 
 wheel: setup ## Wheels in dist/, each tried in an empty environment: the compiler with its LLVM, and tilewright-runtime; the source distribution
 	@$(BIN)/python tools/setup/wheel.py
+
+vsix: ## The extension for VS Code, dist/tilewright-….vsix
+	@$(PYTHON) tools/setup/vsix.py
 
 clean: ## Remove what was built; .venv and the caches stay
 	@rm -rf build dist python/tilewright/mlir python/tilewright/bin python/tilewright/*.so \

@@ -24,6 +24,7 @@ from tilewright.cli.check_asm import check_asm
 from tilewright.cli.compile import compile_
 from tilewright.cli.coverage import coverage
 from tilewright.cli.db import db
+from tilewright.cli.describe import describe
 from tilewright.cli.emulate import emulate
 from tilewright.cli.explain import explain
 from tilewright.cli.lab import lab
@@ -61,6 +62,7 @@ for _verb in (
     bench,
     explain,
     trace,
+    describe,
     bisect,
     check_asm,
     coverage,

@@ -23,11 +23,18 @@ if TYPE_CHECKING:
 @click.option(
     "--step", type=click.IntRange(min=1), metavar="N", help="Print what step N did, and what its handles hold."
 )
+@click.option(
+    "--line",
+    type=click.IntRange(min=1),
+    metavar="N",
+    help="Print the IR after the last step that line N of the --schedule file made, or the last line with one before it.",
+)
 @click.option("--all", "unchanged", is_flag=True, help="Also list the steps that changed nothing.")
 def trace(
     output: str | None,
     perfetto: str | None,
     step: int | None,
+    line: int | None,
     unchanged: bool,
     **asked: Any,  # noqa: ANN401 - of `options.problem`
 ) -> None:
@@ -42,7 +49,7 @@ def trace(
         raise click.UsageError(f"-o is {output!r}; expected a name that ends with {SUFFIX}")
     file, error = asked["file"], None
     if file is not None and file.endswith(SUFFIX):
-        options.require_only(file, "file", "output", "perfetto", "step", "unchanged")
+        options.require_only(file, "file", "output", "perfetto", "step", "line", "unchanged")
         found = Trace.read(file)
     else:
         found, error = _traced(asked)
@@ -52,6 +59,8 @@ def trace(
         write(Path(perfetto), found.perfetto().encode(), "--perfetto")
     if step is not None:
         _print_step(found, step)
+    elif line is not None:
+        _print_line(found, asked["schedule"], line)
     else:
         _print_all(found, unchanged)
     if error is not None:
@@ -99,6 +108,25 @@ def _print_step(trace: Trace, number: int) -> None:
         for each in held:
             click.echo(f"  {each}")
     click.echo("\n".join(_diff(step)) or "it changed nothing")
+
+
+def _print_line(trace: Trace, schedule: str | None, line: int) -> None:
+    """Prints the IR after a line of a schedule's file."""
+    if schedule is None:
+        raise click.UsageError("--line given without --schedule; expected the file that it is a line of")
+    made = [(step, _line_of(step, Path(schedule).name)) for step in trace.steps]
+    before = max((at for _, at in made if 0 < at <= line), default=None)
+    if before is None:
+        raise click.UsageError(f"--line is {line}, and no line of {schedule} up to there made a step that ran")
+    step = next(step for step, at in reversed(made) if at == before)
+    click.echo(f"// after step {step.number}, {step.name}, line {before} of {Path(schedule).name}")
+    click.echo(step.after.rstrip("\n"))
+
+
+def _line_of(step: Step, file: str) -> int:
+    """The line of a file that made a step; 0 where another one did, or none."""
+    source, _, line = step.source.rpartition(":")
+    return int(line) if Path(source).name == file and line.isdecimal() else 0
 
 
 def _diff(step: Step) -> list[str]:
