@@ -30,6 +30,15 @@ def test_every_routine_computes_what_it_has_to_and_is_measured():
     assert "times the better one of numpy and mkl: geometric mean" in page
 
 
+def test_integers_have_no_offsets(monkeypatch):
+    """Whatever memory is taken for them has in it."""
+    monkeypatch.setattr(cases, "aligned", lambda shape, kind: np.full(shape, 7, kind))
+    case = Case("gemm", Shape(3, 5, 7))
+    given = case.arguments("u8,i8,i32", case.operands("u8,i8,i32"))
+    assert given[-1][2].tolist() == [0]
+    assert [value for _, value, _ in (given[10], given[13])] == [0, 0]
+
+
 def test_a_result_that_is_wrong_is_not_timed(monkeypatch):
     right = Case.expected
     monkeypatch.setattr(Case, "expected", lambda self, asked: right(self, asked) * 1.001)

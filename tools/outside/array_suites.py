@@ -53,8 +53,6 @@ exit (0);
 def _pytest(blas: Blas, folder: Path, python: Path, packages: Path, selection: tuple[str, ...]) -> Outcome:
     """Tests of a Python package, apart from settings of ours."""
     outcome = Outcome()
-    # numpy calls one thread of OpenMP's a core by itself: two suites beside each other would wait for each other.
-    variables = {"SCIPY_ARRAY_API": "0"}
     for each in selection:
         settings = [
             "-c",
@@ -81,7 +79,7 @@ def _pytest(blas: Blas, folder: Path, python: Path, packages: Path, selection: t
             *settings,
             packages / each,
         ]
-        status, text = blas.run(command, folder, minutes=120, **variables)
+        status, text = blas.run(command, folder, minutes=120)
         outcome.add(each, *pytest_verdicts(text), status, text)
     return outcome
 

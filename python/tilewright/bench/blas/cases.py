@@ -180,7 +180,7 @@ class Case:
         given = (_ROW_MAJOR, *self.rule.arguments(*self.extents, each))
         if "," in asked:  # Offsets, all of them 0, are added to integers.
             before, of_a, of_b, of_c = given[:3], given[3:9], given[9:11], given[11:]
-            given = (*before, _ONE_OFFSET, *of_a, 0, *of_b, 0, *of_c, aligned((1,), np.dtype(np.int32)))
+            given = (*before, _ONE_OFFSET, *of_a, 0, *of_b, 0, *of_c, np.zeros(1, np.int32))
         for argument in given:
             if isinstance(argument, int):
                 found.append(("i64", argument, None))
