@@ -39,7 +39,7 @@ setup-outside: setup ## Install other people's suites that run on our BLAS: of L
 setup-gpu: setup ## Install a Vulkan driver for the CPU, NVIDIA's assembler and cuda-core, for tests of GPU kernels (150 MB; skipped, with the reason, where it cannot)
 	@$(PYTHON) tools/setup/gpu.py
 
-setup-lab: setup ## Install a web server and bubblewrap, for `tilewright lab` and its tests (5 MB; skipped, with the reason, where it cannot)
+setup-lab: setup ## Install a web server and bubblewrap, for `tilewright lab` and its tests, and widgets of notebooks (20 MB; skipped, with the reason, where it cannot)
 	@$(PYTHON) tools/setup/lab.py
 
 setup-browser: setup ## Install Chromium and playwright, for tests of the lab's page (600 MB; skipped, with the reason, where it cannot)

@@ -75,7 +75,6 @@ def environment(tmp_path, monkeypatch):
 RUN = (
     "docs/how-to/arm.md",
     "docs/how-to/cost_without_hardware.md",
-    "docs/how-to/editors.md",
     "docs/how-to/fusion.md",
     "docs/how-to/library.md",
     "docs/how-to/modules.md",

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""Installs what `tilewright lab` needs besides the compiler: a web server, and bubblewrap. `make setup-lab` calls it.
+"""Installs what `tilewright lab` and notebooks need besides the compiler: a web server, bubblewrap, widgets. `make setup-lab` calls it.
 
 With ``browser``, which `make setup-browser` says, also Chromium and what drives it, for the tests of the page.
 """
@@ -15,6 +15,8 @@ BUBBLEWRAP = packages.Need("bubblewrap", lambda: packages.has_program("bwrap"), 
 CHROMIUM = packages.Need("Chromium", lambda: packages.has_program("chromium"), ("chromium",), required=False)
 SERVER = ("starlette", "uvicorn")
 """The extra ``lab``."""
+WIDGETS = ("anywidget",)
+"""The extra ``notebook``."""
 DRIVER = ("playwright",)
 
 
@@ -27,6 +29,7 @@ def main(asked: list[str]) -> int:
         say(f"{error}; without bubblewrap the lab's schedules can read your files")
     for wheels, loss in (
         (SERVER, "`tilewright lab` and its tests"),
+        (WIDGETS, "widgets in notebooks"),
         *([(DRIVER, "tests of its page")] if with_browser else []),
     ):
         missing = [each for each in wheels if not packages.is_installed(each)]

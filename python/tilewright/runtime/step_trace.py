@@ -135,6 +135,16 @@ class Trace:
             start += step.seconds
         return json.dumps({"traceEvents": events, "otherData": {"title": self.title}})
 
+    def widget(self) -> Any:  # noqa: ANN401 - of anywidget
+        """For notebooks: a widget that steps through what changed the IR, which a cell shows.
+
+        Raises:
+            TilewrightError: anywidget is not installed.
+        """
+        from tilewright.runtime import step_widget
+
+        return step_widget.made(self.title, self.error, [step for step in self.steps if step.changed])
+
     def __repr__(self) -> str:
         """What was compiled, and in how many steps."""
         return f"<tilewright.Trace {self.title}: {len(self.steps)} steps{', failed' if self.error else ''}>"
