@@ -54,6 +54,8 @@ class Exempt(NamedTuple):
 
 
 EXEMPT = (
+    Exempt("docs/explanation/proof.md", "a bar; test/python/test_strategy_coverage.py holds it", ("95 %",)),
+    Exempt("docs/how-to/own_schedule.md", "of blocks, which runs of the page hold", ("100.0 %",)),
     Exempt(
         "docs/explanation/sve.md", "llvm-mca's cycles; test/emit/neoverse-v1.test and its like hold them", ("100 %",)
     ),
