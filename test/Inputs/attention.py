@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Compiles attention for the lit tests, and prints a stage, or for "loops" the instructions of its hot loops.
 
-Usage: attention.py TARGET STAGE FIELD=VALUE… (fields of AttentionSpec; queries and keys "?": open)
+Usage: attention.py TARGET STAGE FIELD=VALUE… (fields of AttentionSpec; queries and keys "?": open); of a GPU for aligned rows
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import sys
 from collections import Counter
 from typing import Any
 
-from tilewright.emit import hotloop, operators
+from tilewright.emit import gpu, hotloop, operators
 from tilewright.operator_specs import AttentionSpec
 from tilewright.targets import registry
 
@@ -19,6 +19,10 @@ def main(target_name: str, stage: str, *settings: str) -> None:
     fields = dict(setting.split("=") for setting in settings)
     threads = int(fields.pop("threads", "1"))
     spec = AttentionSpec(**{name: _value(text) for name, text in fields.items()})
+    card = registry.gpu(target_name)
+    if card is not None:
+        sys.stdout.write(gpu.build(spec, card, "shared_softmax", {}, aligned=True).texts[stage])
+        return
     target = registry.get(target_name)
     until = "asm" if stage == "loops" else stage
     built = operators.build(spec, target, threads=threads, until=until)

@@ -53,3 +53,27 @@ func.func @f() {
   scf.forall (%i) in (2) {} {tilewright.sharing = #tilewright.pipeline<stages = 2>}
   return
 }
+
+// -----
+
+func.func @f(%a: memref<8x8xf32>) {
+  // expected-error @+1 {{instructions: expected "threads", "mma_sync" or "matrix_cores", got "wgmma"}}
+  linalg.softmax {tilewright.softmax = #tilewright.shared_softmax<bm = 16, kc = 32, rows = 4, threads = 64, instructions = "wgmma">} dimension(1) ins(%a : memref<8x8xf32>) outs(%a : memref<8x8xf32>)
+  return
+}
+
+// -----
+
+func.func @f(%a: memref<8x8xf32>) {
+  // expected-error @+1 {{multiplied: expected "f32", "bf16" or "f16", got "i8"}}
+  linalg.softmax {tilewright.softmax = #tilewright.shared_softmax<bm = 16, kc = 32, rows = 4, threads = 64, instructions = "threads", multiplied = "i8">} dimension(1) ins(%a : memref<8x8xf32>) outs(%a : memref<8x8xf32>)
+  return
+}
+
+// -----
+
+func.func @f(%a: memref<8x8xf32>) {
+  // expected-error @+1 {{kc: expected a number above zero, got 0}}
+  linalg.softmax {tilewright.softmax = #tilewright.shared_softmax<bm = 16, kc = 0, rows = 4, threads = 64, instructions = "threads">} dimension(1) ins(%a : memref<8x8xf32>) outs(%a : memref<8x8xf32>)
+  return
+}

@@ -21,3 +21,11 @@ func.func @decisions(%n: index) {
   scf.forall (%i) in (2) {} {tilewright.sharing = #tilewright.tensor_memory<buffers = 2, cluster = 1, swapped = true, band = 8>}
   return
 }
+
+// CHECK-LABEL: func.func @attention
+func.func @attention(%a: memref<8x8xf32>) {
+  // CHECK: tilewright.softmax = #tilewright.shared_softmax<bm = 16, kc = 32, rows = 4, threads = 64, instructions = "threads">
+  linalg.softmax {tilewright.softmax = #tilewright.shared_softmax<bm = 16, kc = 32, rows = 4, threads = 64, instructions = "threads",
+                                                                  multiplied = "f32">} dimension(1) ins(%a : memref<8x8xf32>) outs(%a : memref<8x8xf32>)
+  return
+}

@@ -156,14 +156,12 @@ def refuses(error: type[Exception], words: str, call: Callable[[], object]) -> N
         call()
 
 
-def operands_of(spec: tw.MatmulSpec | tw.Conv2dSpec, *, aligned: bool = True) -> list[np.ndarray]:
+def operands_of(spec: Any, *, aligned: bool = True) -> list[np.ndarray]:
     rng = np.random.default_rng(0)
     return [array(each, rng, aligned=aligned) for each in spec.operands]
 
 
-def is_right(
-    spec: tw.MatmulSpec | tw.Conv2dSpec, got: np.ndarray, operands: list[np.ndarray], *former: np.ndarray
-) -> bool:
+def is_right(spec: Any, got: np.ndarray, operands: list[np.ndarray], *former: np.ndarray) -> bool:
     expected, bound = tw.reference(spec, *operands, *former), tw.error_bound(spec, *operands, *former)
     return bool((np.abs(got.astype(np.float64) - expected.astype(np.float64)) <= bound).all())
 
@@ -217,6 +215,19 @@ def a_convolution_has_a_launch_for_each_group() -> None:
     out = OnCard(np.full(spec.result.shape, np.nan, np.float32))
     assert kernel(*map(OnCard, operands), out=out, stream=STREAM) is out
     assert is_right(spec, out.values, operands), DRIVER.error
+
+
+@case
+def attention_on_the_card() -> None:
+    spec = tw.AttentionSpec(None, None, 16, heads=2, kv_heads=1, q="bf16", causal=True)
+    kernel = gpu.compile(spec, SM_80, parameters={"bm": 32, "kc": 16, "threads": 64, "rows": 16})
+    DRIVER.runs(kernel)
+    called = replace(spec, queries=33, keys=40)
+    operands = operands_of(called)
+    assert is_right(called, kernel(*operands), operands), DRIVER.error
+    out = OnCard(np.zeros(called.result.shape, operands[0].dtype))
+    assert kernel(*map(OnCard, operands), out=out, stream=STREAM) is out
+    assert is_right(called, out.values, operands), DRIVER.error
 
 
 @case

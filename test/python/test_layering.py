@@ -212,6 +212,7 @@ INSIDE = {
         for package in (PACKAGE / "codegen").iterdir()
         if package.is_dir()
     },
+    "codegen.gpu_attention": {"gpu", "attention"},
 }
 # How many files of ours a file imports at most, but for the one of all public names, that of all verbs of the command line, and those
 # that still import more: these may only become fewer.

@@ -13,6 +13,18 @@ ROWS = (
         ("test_scaling.py",),
     ),
     Mutant(
+        "codegen/gpu_attention/thread.py",
+        "arith.addf(arith.mulf(total, factor), _reduced(row, arith.addf))",
+        "arith.addf(total, _reduced(row, arith.addf))",
+        ("test_gpu_attention.py",),
+    ),
+    Mutant(
+        "codegen/gpu_attention/scores.py",
+        "        cut = less(self.keys, last)\n",
+        "        cut = less(last, self.keys)\n",
+        ("test_gpu_attention.py",),
+    ),
+    Mutant(
         "codegen/gpu/patches.py",
         "return one.before[axis] > 0 or last >= one.extents[axis]",
         "return one.before[axis] > 0",

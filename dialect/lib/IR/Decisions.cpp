@@ -79,6 +79,15 @@ DictionaryAttr tilewright::decisionAsDictionary(Attribute attribute) {
         found.append("vectorize", builder.getStringAttr(softmax.getVectorize()));
         found.append("multiplied", builder.getStringAttr(softmax.getMultiplied()));
       })
+      .Case([&](SharedSoftmaxAttr softmax) {
+        kind(SharedSoftmaxAttr::getMnemonic());
+        number("bm", softmax.getBm());
+        number("kc", softmax.getKc());
+        number("rows", softmax.getRows());
+        number("threads", softmax.getThreads());
+        found.append("instructions", builder.getStringAttr(softmax.getInstructions()));
+        found.append("multiplied", builder.getStringAttr(softmax.getMultiplied()));
+      })
       .Case([&](PatchesAttr patches) {
         kind(PatchesAttr::getMnemonic());
         number("operand", patches.getOperand());

@@ -38,3 +38,13 @@ LogicalResult TensorMemoryAttr::verify(EmitError emitError, int64_t buffers, int
 LogicalResult PipelineAttr::verify(EmitError emitError, int64_t stages) {
   return verifyPositive(emitError, {{"stages", stages}});
 }
+
+LogicalResult SharedSoftmaxAttr::verify(EmitError emitError, int64_t bm, int64_t kc, int64_t rows, int64_t threads,
+                                        StringRef instructions, StringRef multiplied) {
+  if (instructions != "threads" && instructions != "mma_sync" && instructions != "matrix_cores")
+    return emitError() << "instructions: expected \"threads\", \"mma_sync\" or \"matrix_cores\", got \"" << instructions
+                       << "\"";
+  if (multiplied != "f32" && multiplied != "bf16" && multiplied != "f16")
+    return emitError() << "multiplied: expected \"f32\", \"bf16\" or \"f16\", got \"" << multiplied << "\"";
+  return verifyPositive(emitError, {{"bm", bm}, {"kc", kc}, {"rows", rows}, {"threads", threads}});
+}

@@ -118,5 +118,9 @@ def carry_out_whole(function: func.FuncOp, target: Target, threads: int) -> tupl
     op, name = found[0]
     decision = decisions.of(op, name)
     assert decision is not None, "it carries one"
+    if type(decision) not in WHOLE:
+        raise ScheduleError(
+            f"a #tilewright.{decisions.mnemonic(type(decision))} is for GPUs", expected="a #tilewright.online_softmax"
+        )
     with op.location:
         return decision, WHOLE[type(decision)](function, op, decision, target, threads)

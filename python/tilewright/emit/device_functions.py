@@ -7,7 +7,14 @@ import re
 
 from tilewright.errors import LoweringError
 
-_INTRINSICS = {"fabs": "fabs", "fma": "fma", "copysign": "copysign", "floor": "floor", "rint": "roundeven"}
+_INTRINSICS = {
+    "fabs": "fabs",
+    "fma": "fma",
+    "copysign": "copysign",
+    "floor": "floor",
+    "fmax": "maxnum",
+    "rint": "roundeven",
+}
 """What LLVM calls functions of NVIDIA's library of device functions, each of which is one instruction."""
 _DECLARED = re.compile(r"^declare (float|double) @__nv_(\w+)\((.*)\).*$", re.MULTILINE)
 

@@ -5,15 +5,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace
+from typing import Any
 
 from tilewright.codegen.gpu import whole_rows
 from tilewright.codegen.gpu.strategies import CARRIERS
 from tilewright.emit import isolated, pipeline
 from tilewright.emit.gpu_kernel import GpuCode, GpuRows
-from tilewright.emit.gpu_payload import Forms
-from tilewright.emit.gpu_problem import able, check, product
-from tilewright.emit.gpu_product import GpuProduct
-from tilewright.emit.gpu_stages import Computed, GpuStages
+from tilewright.emit.gpu_problem import able, check, code_of, planned, scheduled
+from tilewright.emit.gpu_stages import Computed, GpuStages, launched
 from tilewright.emit.ptxas import Assembled, assemble, tool
 from tilewright.errors import ScheduleError
 from tilewright.mlir import ir
@@ -52,22 +51,20 @@ def build(
         stages.texts |= {f"rows_{name}": text for name, text in stages.rows.texts.items()}
         return stages
     done = able(spec, target)
-    of = product(spec)
     if isinstance(schedule, Plan):
-        plan = replace(schedule, parameters=CARRIERS[done[0]].sizes(of, target, parameters))
-        return isolated.build_gpu(spec, target, plan, Forms(of, target).scheduled, aligned=aligned, boxed=boxed)
+        plan = replace(schedule, parameters=planned(spec, target, done[0], parameters)[0])
+        return isolated.build_gpu(spec, target, plan, scheduled(spec, target), aligned=aligned, boxed=boxed)
     if schedule not in done:
         raise ScheduleError(f"strategy {schedule!r} for {spec} on {target.name}", expected=f"one of {', '.join(done)}")
-    row = CARRIERS[schedule]
-    sizes = row.sizes(of, target, parameters)
-    return compiled(spec, target, schedule, lambda given, _: row.schedule(given, sizes), aligned=aligned, boxed=boxed)
+    _, make = planned(spec, target, schedule, parameters)
+    return compiled(spec, target, schedule, lambda given, _: make(given), aligned=aligned, boxed=boxed)
 
 
 def compiled(
     spec: Computed,
     target: GpuTarget,
     name: str,
-    make: Callable[[MatmulSpec, ir.Context], ir.Module | None],
+    make: Callable[[Any, ir.Context], ir.Module | None],
     *,
     aligned: bool,
     boxed: bool,
@@ -82,9 +79,9 @@ def compiled(
         LoweringError: A later stage failed.
     """
     operator = None if isinstance(spec, MatmulSpec) else spec
-    stages = GpuStages(spec=product(spec), target=target, strategy=name, operator=operator)
+    stages = GpuStages(spec=launched(spec), target=target, strategy=name, operator=operator)
     with ir.Context() as context, ir.Location.unknown():
-        _run(GpuProduct(stages, context, make, aligned=aligned, boxed=boxed), stages, started)
+        _run(code_of(stages, context, make, aligned=aligned, boxed=boxed), stages, started)
     return stages
 
 

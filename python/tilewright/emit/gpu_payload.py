@@ -27,7 +27,7 @@ class Forms:
         scheduled: The one that the schedule is made for.
     """
 
-    def __init__(self, spec: MatmulSpec, target: GpuTarget, operator: Conv2dSpec | None = None) -> None:
+    def __init__(self, spec: MatmulSpec, target: GpuTarget, operator: object = None) -> None:
         """Makes them; `operator` is the convolution that `spec` is a product of."""
         self._operator = operator
         if spec.alpha == 0:  # Calls have a K of 0 then.
@@ -42,7 +42,7 @@ class Forms:
     def payload(self, context: ir.Context) -> tuple[ir.Module, str]:
         """The payload: as it is compiled, and its text."""
         module = matmul.build(self.read, context)
-        if self._operator is not None and reads_patches(self._operator):
+        if isinstance(self._operator, Conv2dSpec) and reads_patches(self._operator):
             conv2d.say_patches(self._operator, module)
         text = str(module)
         if grouped.of(self.finished):

@@ -1,32 +1,86 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""Says what can be compiled for a GPU, and which strategies do it: products, and convolutions, which are computed as products."""
+"""Says what can be compiled for a GPU, and by which strategies: products, convolutions, which are computed as products, and attention."""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
+from typing import Any
+
 from tilewright.codegen.gpu import strategies
-from tilewright.emit.gpu_stages import Computed
+from tilewright.emit.gpu_attention import GpuAttention
+from tilewright.emit.gpu_kernel import GpuCode
+from tilewright.emit.gpu_payload import Forms
+from tilewright.emit.gpu_product import GpuProduct
+from tilewright.emit.gpu_stages import Computed, GpuStages
 from tilewright.errors import SpecError
 from tilewright.lowering.types import double_functions
+from tilewright.mlir import ir
+from tilewright.operator_specs import AttentionSpec, OperatorSpec
+from tilewright.payload.attention_pass import AttentionPass
 from tilewright.payload.conv2d_products import of_launch, reads_patches
+from tilewright.schedules.gpu import shared_softmax
 from tilewright.spec import MatmulSpec
 from tilewright.targets.gpu import GpuTarget
 
 
-def product(spec: Computed) -> MatmulSpec:
-    """The product that a launch computes."""
-    return spec if isinstance(spec, MatmulSpec) else of_launch(spec)
-
-
 def able(spec: Computed, target: GpuTarget) -> list[str]:
     """The strategies that compute `spec` on a target, the best one first."""
-    scattered = not isinstance(spec, MatmulSpec) and reads_patches(spec)
-    return strategies.able(product(spec), target, scattered=scattered)
+    if isinstance(spec, AttentionSpec):
+        return [shared_softmax.shared_softmax.__name__]
+    if isinstance(spec, MatmulSpec):
+        return strategies.able(spec, target)
+    return strategies.able(of_launch(spec), target, scattered=reads_patches(spec))
+
+
+def planned(
+    spec: Computed, target: GpuTarget, name: str, parameters: Mapping[str, int]
+) -> tuple[Any, Callable[[Any], ir.Module]]:
+    """The sizes of a strategy, of which `parameters` override some, and what makes its schedule.
+
+    Raises:
+        ScheduleError: A parameter is unknown, or sizes do not fit.
+    """
+    if isinstance(spec, AttentionSpec):
+        made = shared_softmax.sizes(spec, target, parameters)
+        return made, lambda given: shared_softmax.shared_softmax(given, target, made)
+    row = strategies.CARRIERS[name]
+    sizes = row.sizes(spec if isinstance(spec, MatmulSpec) else of_launch(spec), target, parameters)
+    return sizes, lambda given: row.schedule(given, sizes)
+
+
+def scheduled(spec: Computed, target: GpuTarget) -> MatmulSpec | AttentionSpec:
+    """What a schedule is made for."""
+    if isinstance(spec, AttentionSpec):
+        return spec
+    return Forms(spec if isinstance(spec, MatmulSpec) else of_launch(spec), target).scheduled
+
+
+def code_of(
+    stages: GpuStages,
+    context: ir.Context,
+    make: Callable[[Any, ir.Context], ir.Module | None],
+    *,
+    aligned: bool,
+    boxed: bool,
+) -> GpuCode:
+    """The kernel of a record on its way, under the schedule that `make` makes."""
+    if isinstance(stages.spec, AttentionPass):
+        return GpuAttention(stages, context, make, aligned=aligned)
+    return GpuProduct(stages, context, make, aligned=aligned, boxed=boxed)
 
 
 def check(spec: Computed, target: GpuTarget) -> None:
     """Raises `SpecError` for what this release does not do on a GPU."""
-    if not isinstance(spec, MatmulSpec):
-        check(product(spec), target)
+    types = {each.type.name for each in (*spec.operands, spec.result)}
+    if target.types is not None and not types <= target.types:
+        raise SpecError(
+            f"elements of {', '.join(sorted(types - target.types))} on {target.name} are not supported yet",
+            where=str(spec),
+            expected=", ".join(sorted(target.types)),
+        )
+    if isinstance(spec, OperatorSpec):
+        if not isinstance(spec, AttentionSpec):
+            check(of_launch(spec), target)
         return
     if spec.a_stored.part is not None:
         remedy = "Multiply real matrices of the parts there, or compile for a processor"
@@ -39,13 +93,6 @@ def check(spec: Computed, target: GpuTarget) -> None:
             where=str(spec),
             expected="8-bit integers or floats",
             remedy="Compile for a processor",
-        )
-    types = {each.type.name for each in (*spec.operands, spec.result)}
-    if target.types is not None and not types <= target.types:
-        raise SpecError(
-            f"elements of {', '.join(sorted(types - target.types))} on {target.name} are not supported yet",
-            where=str(spec),
-            expected=", ".join(sorted(target.types)),
         )
     if target.least_bits > 8 and double_functions.of(spec):
         expected = "those of f32, or a target with integers of 64 bits"

@@ -10,13 +10,14 @@ from types import SimpleNamespace
 from typing import Any
 
 from tilewright.emit.pipeline import Record
-from tilewright.operator_specs import Conv2dSpec
+from tilewright.operator_specs import AttentionSpec, Conv2dSpec
+from tilewright.payload.attention_pass import AttentionPass
 from tilewright.payload.conv2d_products import of_launch
 from tilewright.payload.row_pass import RowPass
 from tilewright.spec import MatmulSpec
 from tilewright.targets.gpu import GpuTarget
 
-Computed = MatmulSpec | Conv2dSpec
+Computed = MatmulSpec | Conv2dSpec | AttentionSpec
 """What is compiled for GPUs."""
 _DERIVED = ("threads", "blocks")
 """Properties of a strategy's sizes that a launch needs besides its fields."""
@@ -29,7 +30,7 @@ class GpuStages(Record):
     From the disk cache, it has the texts that running it takes.
 
     Attributes:
-        spec: What is computed: a product, or a `RowPass` behind one.
+        spec: What is computed: a product, a `RowPass` behind one, or an `AttentionPass`.
         target: For which target.
         strategy: The strategy's name.
         sizes: Its sizes; from the cache, an object with the same attributes.
@@ -38,7 +39,7 @@ class GpuStages(Record):
         row_multiple: Elements of which rows of operands that are read in pieces of 16 bytes have to be multiples.
         cached: Whether it is from the disk cache.
         rows: Of the kernel that a call launches behind this one, where whole rows are needed.
-        operator: The convolution that `spec` is a product of; None for a product by itself.
+        operator: The convolution that `spec` is a product of, or attention; None for a product by itself.
     """
 
     spec: Any
@@ -50,7 +51,7 @@ class GpuStages(Record):
     row_multiple: int = 1
     cached: bool = False
     rows: GpuStages | None = None
-    operator: Conv2dSpec | None = None
+    operator: Conv2dSpec | AttentionSpec | None = None
 
     @property
     def whole(self) -> Computed:
@@ -76,6 +77,13 @@ class GpuStages(Record):
         return {name: size for name, size in _sizes(self.sizes).items() if name not in _DERIVED}
 
 
+def launched(spec: Computed) -> MatmulSpec | AttentionPass:
+    """What one launch of a kernel of `spec` computes."""
+    if isinstance(spec, AttentionSpec):
+        return AttentionPass(spec)
+    return of_launch(spec) if isinstance(spec, Conv2dSpec) else spec
+
+
 def as_json(stages: GpuStages, texts: Collection[str]) -> dict[str, Any]:
     """All of the kernels of a call but the code of the first one, with those of the stages' texts that are named."""
     boxes = [
@@ -98,8 +106,8 @@ def from_json(
     header: Mapping[str, Any], spec: Computed, target: GpuTarget, binary: bytes, *, cached: bool
 ) -> GpuStages:
     """The kernels of a spec and target of which `as_json` made `header`."""
-    if isinstance(spec, Conv2dSpec):
-        return replace(from_json(header, of_launch(spec), target, binary, cached=cached), operator=spec)
+    if not isinstance(spec, MatmulSpec):
+        return replace(_kernel(header, launched(spec), target, binary, cached=cached), operator=spec)
     behind = header["rows"]
     rows = behind and _kernel(behind, RowPass(spec), target, base64.b64decode(behind["code"]), cached=cached)
     return _kernel(header, spec.inner if rows else spec, target, binary, cached=cached, rows=rows)
@@ -107,7 +115,7 @@ def from_json(
 
 def _kernel(
     header: Mapping[str, Any],
-    spec: MatmulSpec | RowPass,
+    spec: MatmulSpec | RowPass | AttentionPass,
     target: GpuTarget,
     binary: bytes,
     *,

@@ -45,7 +45,7 @@ def build_gpu(
     spec: Computed,
     target: GpuTarget,
     plan: Plan,
-    scheduled: MatmulSpec,
+    scheduled: MatmulSpec | OperatorSpec,
     *,
     aligned: bool,
     boxed: bool,

@@ -7,7 +7,8 @@ A kernel's result is a mean Σ ŵ_j·v_j / Σ ŵ_j, with weights ŵ_j = w_j·(1 
   the maximum, each of u = 2**-24 of their magnitude (N. J. Higham, "Accuracy and Stability of Numerical Algorithms", 2002, 3.1);
 - the error of the power of two (`attention_numbers.EXP2_ERROR`), once for the weight, and once each time that a later key has a
   larger score, as earlier sums are multiplied by a power then;
-- above the fraction line, where elements may be multiplied as bf16, 2**-8 for the rounding of the weight.
+- above the fraction line, where elements may be multiplied as bf16, 2**-8 for the rounding of the weight; as f16, 2**-11, and for
+  weights below its normal numbers half of the smallest number that it has.
 
 With T_j ≥ |θ_j|, the sums' own γ_N, and η for the rounding of weights:
 
@@ -131,13 +132,19 @@ def _bound(
     largest = score.max(axis=1, initial=0.0, keepdims=True)  # The maximum is of scores with errors, too.
     weight = np.expm1(score + np.where(rescaled > 0, largest * _U, 0.0) + (1 + rescaled) * (power + _ROUNDINGS * _U))
     sums = gamma(keys + 2 * int(rescaled.max(initial=0)) + 4, _U)
-    rounded = 2.0**-8 if pairs else 0.0
+    halves = spec.q == "f16" and not {"f32", "bf16"} & {spec.k, spec.v}
+    rounded = 2.0**-8 if pairs else 2.0**-11 if halves else 0.0
+    lost = keys * 2.0**-25 if halves else 0.0
     above = (weights * ((1 + weight) * (1 + rounded) * (1 + sums) - 1)) @ np.abs(v)
     below = (weights * weight).sum(axis=1, keepdims=True) + sums
     mean = (above + np.abs(result) * below) / np.where(below < 1, 1 - below, 1e-300)
     most = np.abs(v).max(axis=0, initial=0.0) * np.ones_like(result)
     out = dtype(spec.out)
-    off = np.fmin(mean, 2 * most * (1 + rounded + 4 * sums)) + keys * _TINY * (1 + most) * 4 + 4 * _U * np.abs(result)
+    off = (
+        np.fmin(mean, 2 * most * (1 + rounded + 4 * sums))
+        + (keys * _TINY * 4 + lost) * (1 + most)
+        + 4 * _U * np.abs(result)
+    )
     subnormal = float(limits(out).smallest_subnormal)
     return off + (0.0 if spec.out == "f32" else (np.abs(result) + off) * (out.roundoff or 0.0)) + 2 * subnormal
 

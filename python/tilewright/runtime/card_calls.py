@@ -13,6 +13,7 @@ import numpy as np
 from tilewright.dtypes import stored_numpy
 from tilewright.errors import OperandError
 from tilewright.operand import OperandSpec
+from tilewright.payload.attention_pass import AttentionPass
 from tilewright.runtime import cards, gpu_call, gpu_passes
 from tilewright.runtime.card_repeats import Repeats
 from tilewright.runtime.cards import Card, Loaded, checked
@@ -172,23 +173,25 @@ def _launched(
     all_: list[Callable[[int], None]] = []
     is_kept = True
     for product, own in gpu_passes.products(called, arrays):
-        launches = _launch(kernel, card, *gpu_passes.without_products(product, own), stream)
+        if isinstance(product, MatmulSpec):
+            product, own = gpu_passes.without_products(product, own)
+        launches = _launch(kernel, card, product, own, stream)
         is_kept = is_kept and bool(launches)
         all_ += launches
     return all_ if is_kept else []
 
 
 def _launch(
-    kernel: CardKernel, card: Card, called: MatmulSpec, arrays: Sequence[Array], stream: int
+    kernel: CardKernel, card: Card, called: MatmulSpec | AttentionPass, arrays: Sequence[Array], stream: int
 ) -> list[Callable[[int], None]]:
     """Launches what a call takes; what one kernel leaves to the next is in memory of the stream's own.
 
     Returns what launches it again; nothing where it takes such memory.
     """
     _, driver = cards.packages(kernel.target.name)
-    boxed = called.has_rows or gpu_call.is_aligned(arrays[-1])
+    boxed = (isinstance(called, MatmulSpec) and called.has_rows) or gpu_call.is_aligned(arrays[-1])
     aligned = gpu_call.are_aligned(called, arrays, kernel.row_multiple)
-    if aligned:  # The form for other rows is the same for all.
+    if aligned and isinstance(called, MatmulSpec):  # The form for other rows is the same for all.
         kernel = kernel.of_call(called)
     form, loaded = kernel.code(aligned, lambda stages: {}, boxed=boxed)
     if card not in loaded:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from tilewright.payload.attention_pass import AttentionPass
 from tilewright.runtime import gpu_call, gpu_passes
 from tilewright.runtime.emulated_gpu import EmulatedGpuKernel, TensorMap
 from tilewright.spec import MatmulSpec
@@ -21,15 +22,15 @@ _PROCESSORS = 4
 """Multiprocessors of the emulated chip: few, so that blocks have several tiles of small products."""
 
 
-def call(kernel: CardKernel, called: MatmulSpec, arrays: Sequence[Any], seed: int) -> None:
+def call(kernel: CardKernel, called: MatmulSpec | AttentionPass, arrays: Sequence[Any], seed: int) -> None:
     """Runs the kernel in the emulator of NVVM."""
     aligned = gpu_call.are_aligned(called, arrays, kernel.row_multiple)
-    if aligned:  # The form for other rows is the same for all.
+    if aligned and isinstance(called, MatmulSpec):  # The form for other rows is the same for all.
         kernel = kernel.of_call(called)
     form, made = kernel.code(
         aligned,
         lambda stages: {each.strategy: EmulatedGpuKernel(as_nvvm(each), _ENTRY) for each in stages.passes},
-        boxed=called.has_rows or gpu_call.is_aligned(arrays[-1]),
+        boxed=(isinstance(called, MatmulSpec) and called.has_rows) or gpu_call.is_aligned(arrays[-1]),
     )
     for each in gpu_passes.passes(form, called, arrays, gpu_call.aligned_empty):
         spec, last = each.form.spec, len(each.arrays) - 1

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from math import prod
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
@@ -13,7 +14,8 @@ import numpy as np
 from tilewright.dims import Dim, fits
 from tilewright.dtypes import stored_numpy, to_numpy
 from tilewright.errors import OperandError
-from tilewright.operator_specs import OperatorSpec
+from tilewright.operator_specs import AttentionSpec, Conv2dSpec, OperatorSpec
+from tilewright.payload.attention_pass import AttentionPass
 from tilewright.payload.row_pass import RowPass
 from tilewright.runtime import arrays, gpu_numbers
 from tilewright.runtime.device_arrays import DeviceArray
@@ -27,7 +29,7 @@ Array = np.ndarray[Any, Any] | DeviceArray
 """An operand: in this machine's memory, or in a card's."""
 Called = MatmulSpec | OperatorSpec
 """What a call computes."""
-Problem = MatmulSpec | RowPass
+Problem = MatmulSpec | RowPass | AttentionPass
 """What one kernel computes."""
 ALIGNMENT = 16
 """Bytes of a piece that is copied at once."""
@@ -53,7 +55,7 @@ def launch(form: GpuStages, spec: Problem, processors: int) -> Launch:
 
 def grid(spec: Problem, sizes: Any) -> tuple[int, int, int]:  # noqa: ANN401 - of any strategy
     """The blocks of a launch: along N, along M, and of each entry of the batch."""
-    return -(-spec.n // sizes.bn), -(-spec.m // sizes.bm), prod(spec.batch)
+    return -(-spec.n // getattr(sizes, "bn", 1)), -(-spec.m // sizes.bm), prod(spec.batch)
 
 
 def looped(spec: Problem, number: int) -> tuple[int, ...]:
@@ -88,11 +90,13 @@ def is_aligned(array: Array) -> bool:
     return not array.size or all(0 < each < _FARTHEST for each in steps)
 
 
-def are_aligned(spec: MatmulSpec, arrays: Sequence[Array], row_multiple: int) -> bool:
+def are_aligned(spec: Problem, arrays: Sequence[Array], row_multiple: int) -> bool:
     """Whether all operands are so that kernels read in pieces of 16 bytes: matrices like A and B, all but those of the epilogue.
 
     Where threads load the pieces themselves, rows are of multiples of `row_multiple` elements too.
     """
+    if not isinstance(spec, MatmulSpec):
+        return all(is_aligned(each) for each in arrays[:3])
     left = len(spec.operands) - len(spec.chain.operands) - len(spec.scalars)
     like_b = [left + number for number, each in enumerate(spec.chain.operands) if each.role == "b"]
     # What has an element for each group along K, or for each row, is read one by one.
@@ -144,7 +148,7 @@ def check_result(called: Called, out: Array, operands: Sequence[Array]) -> None:
         OperandError: It does not fit, is read-only, or shares elements with an operand or with itself.
     """
     check(called.result, out)
-    if isinstance(called, OperatorSpec):
+    if isinstance(called, Conv2dSpec):
         check_gaps(called.result, out)
     if not (out.writable if isinstance(out, DeviceArray) else out.flags.writeable):
         raise OperandError("is read-only", operand="out", expected="an array that can be written")
@@ -251,7 +255,7 @@ def called(spec: Called, operands: tuple[object, ...]) -> Called:
         OperandError: They do not agree with each other, or with the spec.
     """
     if isinstance(spec, OperatorSpec):
-        return spec
+        return _of_shapes(spec, operands) if isinstance(spec, AttentionSpec) else spec
     sizes: dict[str, int] = {}
     told: dict[str, str] = {}
     for each, array in zip(spec.operands, operands, strict=True):
@@ -276,11 +280,23 @@ def called(spec: Called, operands: tuple[object, ...]) -> Called:
     return spec.sized(sizes)
 
 
+def _of_shapes(spec: AttentionSpec, operands: tuple[Any, ...]) -> AttentionSpec:
+    """The spec with the extents of a call; what else does not fit is found where operands are checked."""
+    found = {}
+    for name, operand, array in (("queries", "q", operands[0]), ("keys", "k", operands[1])):
+        extent = getattr(spec, name)
+        if isinstance(extent, Dim) and isinstance(array, np.ndarray | DeviceArray) and array.ndim > 1:
+            found[name] = array.shape[-2]
+            if not fits(extent, found[name]):
+                raise OperandError(f"has {found[name]} {name}", operand=operand, expected=extent.words)
+    return replace(spec, **found)
+
+
 def check_all(called: Called, arrays: Sequence[Any]) -> None:
     """Raises `OperandError` unless all operands of a call fit."""
     for each, array in zip(called.operands, arrays, strict=True):
         check(each, array)
-        if isinstance(called, OperatorSpec):
+        if isinstance(called, Conv2dSpec):
             check_gaps(each, array)
     if isinstance(called, MatmulSpec):
         check_rows(called, arrays)

@@ -9,16 +9,16 @@ from dataclasses import replace
 import numpy as np
 
 from tilewright.errors import SpecError
-from tilewright.operator_specs import Conv2dSpec
+from tilewright.operator_specs import Conv2dSpec, OperatorSpec
 from tilewright.payload.conv2d_products import of_launch, reads_patches
 from tilewright.runtime.device_arrays import DeviceArray
 from tilewright.runtime.gpu_call import MOST_BLOCKS, Array
 from tilewright.spec import MatmulSpec
 
 
-def check(spec: Conv2dSpec, rows: int) -> None:
-    """Raises `SpecError` where one image is more than the blocks of a launch have, of so many rows of the product."""
-    if spec.layout == "nhwc" and spec.oh * spec.ow > MOST_BLOCKS * rows:
+def check(spec: OperatorSpec, rows: int) -> None:
+    """Raises `SpecError` where one image of a convolution is more than the blocks of a launch have, of so many rows of the product."""
+    if isinstance(spec, Conv2dSpec) and spec.layout == "nhwc" and spec.oh * spec.ow > MOST_BLOCKS * rows:
         raise SpecError(
             f"a result of {spec.oh}x{spec.ow} pixels on a GPU",
             where=str(spec),

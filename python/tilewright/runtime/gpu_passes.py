@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from tilewright.operand import OperandSpec
-from tilewright.operator_specs import Conv2dSpec, OperatorSpec
+from tilewright.operator_specs import AttentionSpec, Conv2dSpec
+from tilewright.payload.attention_pass import AttentionPass
 from tilewright.payload.row_pass import RowPass
 from tilewright.runtime import gpu_call, gpu_convolutions
 from tilewright.runtime.device_arrays import DeviceArray
@@ -39,24 +40,32 @@ class Pass:
 
 
 def products(
-    called: MatmulSpec | OperatorSpec, arrays: Sequence[Array]
-) -> Iterator[tuple[MatmulSpec, Sequence[Array]]]:
+    called: gpu_call.Called, arrays: Sequence[Array]
+) -> Iterator[tuple[MatmulSpec | AttentionPass, Sequence[Array]]]:
     """The products that a call computes, each with its operands and its result: itself, or those of an operator."""
     if isinstance(called, MatmulSpec):
         if 0 not in called.c_shape:
             yield called, arrays
-    else:
-        assert isinstance(called, Conv2dSpec), "no other operator is compiled for GPUs"
+    elif isinstance(called, AttentionSpec):
+        if 0 not in called.result.shape:  # Without keys the result is zeros.
+            yield AttentionPass(called), arrays
+    elif isinstance(called, Conv2dSpec):
         yield from gpu_convolutions.products(called, arrays)
 
 
 def passes(
-    form: GpuStages, called: MatmulSpec, arrays: Sequence[Array], scratch: Callable[[OperandSpec], Array]
+    form: GpuStages,
+    called: MatmulSpec | AttentionPass,
+    arrays: Sequence[Array],
+    scratch: Callable[[OperandSpec], Array],
 ) -> Iterator[Pass]:
     """What a call launches, in order; `scratch` makes an array for what one kernel leaves to the next.
 
     Of products without elements there is nothing to launch.
     """
+    if isinstance(called, AttentionPass):
+        yield Pass(form, called, arrays)
+        return
     called, arrays = without_products(called, arrays)
     rows = form.sizes.bm
     if (

@@ -10,7 +10,7 @@ from functools import partial
 from tilewright import targets
 from tilewright.emit import operators
 from tilewright.errors import ScheduleError, SpecError, TargetError
-from tilewright.operator_specs import Conv2dSpec, OperatorSpec
+from tilewright.operator_specs import AttentionSpec, Conv2dSpec, OperatorSpec
 from tilewright.runtime import runners
 from tilewright.runtime.cache_key import Compilation
 from tilewright.runtime.compile_functions import functions
@@ -84,7 +84,7 @@ def _for_gpu(
     cache: bool,
 ) -> Kernel:
     """The kernel of an operator for a GPU."""
-    if not isinstance(spec, Conv2dSpec):
+    if not isinstance(spec, Conv2dSpec | AttentionSpec):
         raise TargetError(f"{spec.operator} for {target.name}", where="compile", expected="a CPU's target")
     if check(threads, "compile") > 1:
         raise SpecError(f"{threads} threads for {target.name}", where="compile", expected="1: a GPU has its own")

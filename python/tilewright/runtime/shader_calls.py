@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from tilewright.errors import OperandError
+from tilewright.payload.attention_pass import AttentionPass
 from tilewright.runtime import gpu_call, gpu_passes
 from tilewright.runtime.vulkan import Shader
 from tilewright.spec import MatmulSpec
@@ -22,7 +23,7 @@ _MOST = 2**31 - 1
 """Elements of an operand."""
 
 
-def call(kernel: CardKernel, called: MatmulSpec, arrays: Sequence[Any], seed: int) -> None:
+def call(kernel: CardKernel, called: MatmulSpec | AttentionPass, arrays: Sequence[Any], seed: int) -> None:
     """Runs the kernel on a Vulkan device, on copies of the operands."""
     form, made = kernel.code(True, lambda stages: {each.strategy: _shader(each) for each in stages.passes})
     # Numbers of rows, which have been checked, fit into words.

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""Decisions of CPU schedules that the IR carries: typed attributes of the dialect, as dataclasses.
+"""Decisions of schedules that the IR carries: typed attributes of the dialect, as dataclasses.
 
 A transform op records a decision on the payload (`steps.decide`); the lowering reads it there, and nowhere else. A schedule's text alone
 determines the kernel.
@@ -97,6 +97,27 @@ class OnlineSoftmax:
 
 
 @dataclass(frozen=True, slots=True)
+class SharedSoftmax:
+    """Two products with a softmax between them by a block of a GPU's threads: keys and values come through shared memory.
+
+    Attributes:
+        bm: Queries of a block.
+        kc: Keys that it has in shared memory at a time.
+        rows: Queries of a warp, or of a thread.
+        threads: Threads of a block.
+        instructions: What multiplies: "mma_sync", "matrix_cores", or single "threads".
+        multiplied: The type as which elements are multiplied: "f32", "bf16" or "f16", to which weights are rounded.
+    """
+
+    bm: int = 64
+    kc: int = 64
+    rows: int = 16
+    threads: int = 128
+    instructions: str = "threads"
+    multiplied: str = "f32"
+
+
+@dataclass(frozen=True, slots=True)
 class Depthwise:
     """A depthwise convolution in vectors of channels.
 
@@ -119,13 +140,14 @@ class Prefetch:
     operands: str
 
 
-Decision = ScalableTiles | OuterProducts | ScaledSums | OnlineSoftmax | Depthwise | Prefetch
+Decision = ScalableTiles | OuterProducts | ScaledSums | OnlineSoftmax | SharedSoftmax | Depthwise | Prefetch
 _KINDS: Mapping[str, type[Decision]] = MappingProxyType(
     {
         "scalable_tiles": ScalableTiles,
         "outer_products": OuterProducts,
         "scaled_sums": ScaledSums,
         "online_softmax": OnlineSoftmax,
+        "shared_softmax": SharedSoftmax,
         "depthwise": Depthwise,
         "prefetch": Prefetch,
     }

@@ -79,4 +79,28 @@ def Tilewright_PipelineAttr : Tilewright_DecisionAttr<"Pipeline", "pipeline"> {
   let parameters = (ins "int64_t":$stages);
 }
 
+def Tilewright_SharedSoftmaxAttr : Tilewright_DecisionAttr<"SharedSoftmax", "shared_softmax"> {
+  let summary = "A block of threads computes two products with a softmax between them, keys and values coming through shared memory";
+  let description = [{
+    Stands on the `linalg.softmax` of softmax(scale * Q * K^T + mask) * V. A block has `bm` queries of one head, and goes through its keys
+    in blocks of `kc`, with a running maximum and a running sum for each query.
+
+    `instructions` multiply: `"mma_sync"`, `"matrix_cores"` or, of single `"threads"`, multiply-adds. `rows` are the queries of a warp,
+    or of a thread; `threads` those of a block. `multiplied` is the type as which elements are multiplied: `"f32"`, `"bf16"` or `"f16"`.
+
+    ```mlir
+    linalg.softmax {tilewright.softmax = #tilewright.shared_softmax<bm = 64, kc = 64, rows = 16, threads = 128,
+                                                                    instructions = "mma_sync", multiplied = "bf16">} ...
+    ```
+  }];
+  let parameters = (ins
+    "int64_t":$bm,
+    "int64_t":$kc,
+    "int64_t":$rows,
+    "int64_t":$threads,
+    StringRefParameter<"what multiplies">:$instructions,
+    StringRefParameter<"f32, bf16 or f16", [{"f32"}]>:$multiplied
+  );
+}
+
 #endif // TILEWRIGHT_IR_TILEWRIGHTGPUATTRS_TD

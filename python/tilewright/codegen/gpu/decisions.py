@@ -8,7 +8,7 @@ from dataclasses import dataclass, fields
 from types import MappingProxyType
 from typing import Any
 
-from tilewright.build.usedef import body, in_block
+from tilewright.build.usedef import body, in_block, named
 from tilewright.codegen.gpu import patches, threads
 from tilewright.errors import LoweringError, ScheduleError
 from tilewright.lowering import culprit, run
@@ -88,6 +88,11 @@ def check(schedule: ir.Module, name: str) -> ir.Operation:
             error = ScheduleError(what, remedy="Put what decides at the end of the schedule")
             raise run.located(error, op, name)
     return found
+
+
+def annotating(schedule: ir.Module) -> ir.Operation | None:
+    """The transform op by which a schedule decides on a softmax; None where there is none."""
+    return next(iter(named(schedule.operation, "transform.tilewright.annotate")), None)
 
 
 def _undecided() -> ScheduleError:

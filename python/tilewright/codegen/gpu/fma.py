@@ -8,15 +8,18 @@ from dataclasses import dataclass, field
 from typing import ClassVar
 
 from tilewright.build.constants import bits_of, zero
-from tilewright.build.index import Index, mul, value
+from tilewright.build.index import Index, add, mul, value
+from tilewright.build.loops import loop
 from tilewright.build.usedef import retyped
 from tilewright.codegen.gpu.fragments import Part, Staged
 from tilewright.mlir import ir
-from tilewright.mlir.dialects import arith, vector
+from tilewright.mlir.dialects import arith, scf, vector
 from tilewright.schedules.gpu.simt import ThreadTile
 
 _AT_ONCE = 4
 """Steps over k that are loaded from shared memory at once."""
+_UNROLLED, _CHUNK = 64, 16
+"""Steps over k that are all written out, at most; and, of more, how many in each step of a loop."""
 _SUM_BITS = 32
 
 
@@ -66,13 +69,34 @@ class Fma:
         mine += read tile_a[rows, k:k+4] * read tile_b[k:k+4, columns]
         """
         depth = a.tile.shape[1]
+        if depth <= _UNROLLED or depth % _CHUNK:
+            return self._steps(op, a, b, slot, sums, 0, depth)
+        # Row by row: not every dialect has vectors of two axes.
+        rows = [vector.extract(sums, [], [number]) for number in range(self.sizes.rows)]
+        with loop(0, depth, _CHUNK, rows) as (k, carried, over):
+            made = self._steps(op, a, b, slot, _stacked(carried, sums.type), k, _CHUNK)
+            scf.yield_([vector.extract(made, [], [number]) for number in range(self.sizes.rows)])
+        return _stacked(over.results, sums.type)
+
+    def _steps(
+        self, op: ir.Operation, a: Staged, b: Staged, slot: Index, sums: ir.Value, first: Index, count: int
+    ) -> ir.Value:
+        """The sums with so many steps over k added."""
         row, column = self._at
-        for k in range(0, depth, _AT_ONCE):
-            at_once = min(_AT_ONCE, depth - k)
+        for step in range(0, count, _AT_ONCE):
+            k, at_once = add(first, step), min(_AT_ONCE, count - step)
             left = _read(a, (slot, row, k), (self.sizes.rows, at_once))
             right = _read(b, (slot, k, column), (at_once, self.sizes.columns))
             sums = retyped(op, sums.type, (left, right, sums))
         return sums
+
+
+def _stacked(rows: Sequence[ir.Value], kind: ir.Type) -> ir.Value:
+    """The sums that have those rows."""
+    whole = zero(kind)
+    for number, row in enumerate(rows):
+        whole = vector.insert(row, whole, [], [number])
+    return whole
 
 
 def _read(staged: Staged, at: Sequence[Index], shape: Sequence[int]) -> ir.Value:

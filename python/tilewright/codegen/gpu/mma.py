@@ -3,7 +3,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import ClassVar
 
 from tilewright.build.constants import bits_of
@@ -71,6 +73,26 @@ class MmaSync:
         fragments of A for all rows of the warp, of B for all columns
         for each 16 rows, for each 8 columns: sums[...] = mma(fragment, fragment, sums[...])
         """
+        return self._multiplied(a.tile.shape[1], b, slot, sums, partial(self._fragment_of_a, a.tile, slot))
+
+    def multiply_held(self, a: Sequence[Sequence[ir.Value]], b: Staged, slot: Index, sums: ir.Value) -> ir.Value:
+        """The same for A in registers: a thread's elements, in f32, of a product that it has by rows, as another product left them.
+
+        Of the layout of C, two neighboring blocks of 8 columns are that of A's 16 elements along K, where these have 16 bits.
+        """
+        kind = ir.Type.parse(self.a)
+
+        def fragment(first: int, k: int, instruction: Instruction) -> list[ir.Value]:
+            rows = [first // 8 + down for down in range(instruction.m // 8)]
+            columns = [2 * (k // 8 + right) for right in range(instruction.k // 8)]
+            return [_packed([a[row][column], a[row][column + 1]], kind) for column in columns for row in rows]
+
+        return self._multiplied(b.tile.shape[0], b, slot, sums, fragment)
+
+    def _multiplied(
+        self, depth: int, b: Staged, slot: Index, sums: ir.Value, rows_of: Callable[..., list[ir.Value]]
+    ) -> ir.Value:
+        """The sums with a product added of so many elements along K; `rows_of` gives the registers of A."""
         instruction = INSTRUCTIONS[self.a]
         element = ir.VectorType(sums.type).element_type
         parts = {
@@ -78,10 +100,10 @@ class MmaSync:
             for row in range(self.part.shape[0])
             for column in range(self.part.shape[1])
         }
-        for k in range(0, a.tile.shape[1], instruction.k):
+        for k in range(0, depth, instruction.k):
             columns = self._fragments_of_b(b.tile, slot, k, instruction)
             for first in range(0, self.sizes.wm, instruction.m):
-                rows = self._fragment_of_a(a.tile, slot, first, k, instruction)
+                rows = rows_of(first, k, instruction)
                 for number, fragment in enumerate(columns):
                     places = [
                         (first // 8 + down, 2 * number + right)
@@ -151,6 +173,16 @@ class MmaSync:
         beside, below = div_rem(matrix, 2)
         down, across = mul(below, 8), mul(beside, 8)
         return (down, add(across, row)) if tile.swapped else (add(down, row), across)
+
+
+def _packed(pair: Sequence[ir.Value], element: ir.Type) -> ir.Value:
+    """A register of two numbers of f32 rounded to 16 bits."""
+    both = vector.from_elements(ir.VectorType.get([2], ir.F32Type.get()), list(pair))
+    rounded = arith.truncf(ir.VectorType.get([2], element), both)
+    if isinstance(element, ir.F16Type):
+        return rounded
+    word = ir.IntegerType.get_signless(_REGISTER_BITS)
+    return vector.extract(vector.bitcast(ir.VectorType.get([1], word), rounded), [], [0])
 
 
 def _element(tile: Tile) -> ir.Type:

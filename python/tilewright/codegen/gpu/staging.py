@@ -115,13 +115,21 @@ class Stored:
     def copy(self, tile: Tile, slot: Index, outer: Index, inner: Index, width: int) -> None:
         """Begins a copy of as many neighbors as are inside to the same place of a slot; the rest becomes zero."""
         view, extents = self._by_rows()
-        inside = minimum(sub(extents[1], minimum(inner, extents[1])), width)
-        some = arith.select(less(outer, extents[0]), value(inside), value(0))
-        begin_copy(view, (outer, inner), tile, tile.of_rows(slot, outer, inner), width, some)
+        copy_inside(view, (outer, inner), extents, tile, (slot, outer, inner), width)
 
     def _by_rows(self) -> tuple[ir.Value, Sequence[Index]]:
         """The matrix and its extents, the axis of neighbors last."""
         return (self.view, self.extents) if self.across == 1 else (transposed(self.view), self.extents[::-1])
+
+
+def copy_inside(
+    view: ir.Value, at: Sequence[Index], extents: Sequence[Index], tile: Tile, to: Sequence[Index], width: int
+) -> None:
+    """Begins a copy of the neighbors of a matrix that are inside to a slot, row and column of a buffer; the rest becomes zero."""
+    (outer, inner), (slot, *place) = at, to
+    inside = minimum(sub(extents[1], minimum(inner, extents[1])), width)
+    some = arith.select(less(outer, extents[0]), value(inside), value(0))
+    begin_copy(view, at, tile, tile.of_rows(slot, *place), width, some)
 
 
 def begin_copy(

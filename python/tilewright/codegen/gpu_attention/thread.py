@@ -1,0 +1,222 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""The code of a thread of attention: a block has a tile of queries of one head, and goes through its keys with an online softmax.
+
+No transform of upstream's fuses the reductions of a softmax with the products around it into one pass, so the loop is written out::
+
+    bring Q, K[0:kc]
+    for j in 0..keys that the block sees step kc:
+        await K; threads meet;  bring V[j:j+kc]
+        S = scale * Q * K^T + mask                              # each thread has some columns of some rows, in registers
+        await V; threads meet;  bring K[j+kc:j+2*kc]
+        m' = max(m, the largest of S, of all threads of the row)
+        a = exp(m - m'); P = exp(S - m'); l = l * a + sum of P; O = O * a + P * V
+    O / (l of all threads of the row)
+
+Instructions of NVIDIA's take P from the registers that S left; others take it from shared memory.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from tilewright.build.constants import constant, zero
+from tilewright.build.index import Index, add, div, mul, rem, value
+from tilewright.build.loops import loop
+from tilewright.build.views import DYNAMIC, subview
+from tilewright.codegen.attention.chain import Chain
+from tilewright.codegen.gpu import rows as row_access
+from tilewright.codegen.gpu import staging
+from tilewright.codegen.gpu.fragments import Staged
+from tilewright.codegen.gpu_attention import multipliers, tiles
+from tilewright.codegen.gpu_attention.exchange import Exchange, rows_of
+from tilewright.codegen.gpu_attention.scores import Scores
+from tilewright.mlir import ir
+from tilewright.mlir.dialects import arith, gpu, math, memref, scf, vector
+from tilewright.payload.attention_numbers import LOWEST
+from tilewright.schedules.decisions import SharedSoftmax
+from tilewright.targets.gpu import GpuTarget
+
+
+class Thread:
+    """What a thread does."""
+
+    def __init__(
+        self,
+        chain: Chain,
+        sizes: SharedSoftmax,
+        target: GpuTarget,
+        operands: dict[str, ir.Value],
+        out: ir.Value,
+        *,
+        aligned: bool,
+    ) -> None:
+        """Takes the operands by name, and whether rows of queries, keys and values start at multiples of 16 bytes."""
+        self._chain, self._sizes = chain, sizes
+        self._products = multipliers.of(sizes, chain, target)
+        axis = len(chain.batch) + 1
+        self._queries, self._keys = (memref.dim(operands[name], value(axis)) for name in "qk")
+        self._first = mul(gpu.block_id(gpu.Dimension.y), sizes.bm)
+        head = gpu.block_id(gpu.Dimension.x)
+        lead = self._lead(gpu.block_id(gpu.Dimension.z))
+        shared = [*lead, div(head, chain.group)]
+        self._q = _matrix(operands["q"], [*lead, head], (self._queries, chain.head))
+        self._k = _matrix(operands["k"], shared, (self._keys, chain.head))
+        self._v = _matrix(operands["v"], shared, (self._keys, chain.value_head))
+        self._out = _matrix(out, [*lead, head], (self._queries, chain.value_head))
+        self._team = staging.Team(gpu.thread_id(gpu.Dimension.x), sizes.threads)
+        self._row, self._score_column = self._products.scores.origin(self._team.thread)
+        _, self._column = self._products.results.origin(self._team.thread)
+        part = self._products.scores.part
+        rows = rows_of(self._row, part.rows)
+        sharers = self._products.sharers
+        shuffled = target.family == "nvidia" and sharers.count * sharers.step <= target.warp
+        self._exchange = Exchange(sharers, self._team, rows, sizes.bm, shuffled=shuffled)
+        columns = [(right + each) for right, width in part.pieces for each in range(width)]
+        self._scores = Scores(
+            chain,
+            rows=[add(self._first, each) for each in rows],
+            columns=[add(self._score_column, each) for each in columns],
+            queries=self._queries,
+            keys=self._keys,
+            mask=operands.get("mask"),
+            place=[*lead, head],
+        )
+        self._tiles = tiles.of(chain, sizes, self._products, self._team, copies=aligned and target.family == "nvidia")
+
+    def _lead(self, entry: Index) -> list[Index]:
+        """The indices of the batch, whose entry the grid's third axis tells."""
+        lead: list[Index] = []
+        for size in reversed(self._chain.batch):
+            lead.insert(0, entry if len(lead) + 1 == len(self._chain.batch) else rem(entry, max(size, 1)))
+            entry = div(entry, max(size, 1))
+        return lead
+
+    def emit(self) -> None:
+        """Emits it."""
+        sizes, f32 = self._sizes, ir.F32Type.get()
+        height, width = self._products.results.part.shape
+        row = ir.VectorType.get([width], f32)
+        self._tiles.q.begin(self._q, self._first, (self._queries, self._chain.head))
+        self._tiles.k.begin(self._k, 0, (self._keys, self._chain.head))
+        start = [zero(row)] * height + [constant(f32, LOWEST)] * height + [zero(f32)] * height
+        end = self._scores.end(self._first, sizes.bm)
+        with loop(0, end, sizes.kc, start) as (first, carried, over):
+            scf.yield_(self._step(first, carried[:height], carried[height : 2 * height], carried[2 * height :]))
+        self._tiles.finish()  # Also of a block that sees no key.
+        gpu.barrier()
+        found = list(over.results)
+        sums = self._exchange.combined(found[2 * height :], arith.addf)
+        self._store(found[:height], sums)
+
+    def _step(
+        self, first: ir.Value, results: Sequence[ir.Value], most: Sequence[ir.Value], sums: Sequence[ir.Value]
+    ) -> list[ir.Value]:
+        """What a block of keys makes of the results, the largest scores and the sums so far, each by rows."""
+        sizes, scores = self._sizes, self._products.scores
+        self._tiles.finish()
+        gpu.barrier()
+        self._tiles.v.begin(self._v, first, (self._keys, self._chain.value_head))
+        kind = ir.VectorType.get(scores.part.shape, ir.F32Type.get())
+        op = _contract()
+        product = scores.multiply(op, Staged(self._tiles.q.tile), Staged(self._tiles.k.tile), 0, zero(kind))
+        self._tiles.finish()
+        gpu.barrier()
+        self._tiles.k.begin(self._k, add(first, sizes.kc), (self._keys, self._chain.head))
+        seen = self._scores.seen(product, first, sizes.kc)
+        largest = [_reduced(row, arith.maxnumf) for row in seen]
+        largest = self._exchange.combined(largest, arith.maxnumf)
+        largest = [arith.maxnumf(before, now) for before, now in zip(most, largest, strict=True)]
+        factors = [math.exp(arith.subf(before, now)) for before, now in zip(most, largest, strict=True)]
+        weights = [[math.exp(arith.subf(each, now)) for each in row] for row, now in zip(seen, largest, strict=True)]
+        sums = [
+            arith.addf(arith.mulf(total, factor), _reduced(row, arith.addf))
+            for total, factor, row in zip(sums, factors, weights, strict=True)
+        ]
+        scaled = [
+            arith.mulf(row, vector.broadcast(row.type, factor)) for row, factor in zip(results, factors, strict=True)
+        ]
+        made = self._multiplied(op, weights, scaled)
+        op.erase()
+        return [*made, *largest, *sums]
+
+    def _multiplied(
+        self, op: ir.Operation, weights: Sequence[Sequence[ir.Value]], results: Sequence[ir.Value]
+    ) -> list[ir.Value]:
+        """The results with weights by values added, by rows."""
+        multiplier, values = self._products.results, Staged(self._tiles.v.tile)
+        kind = ir.VectorType.get(multiplier.part.shape, ir.F32Type.get())
+        whole = zero(kind)
+        for number, row in enumerate(results):
+            whole = vector.insert(row, whole, [], [number])
+        if self._tiles.weights is None:
+            whole = self._products.of_held(weights, values, whole)
+        else:
+            self._leave(weights, self._tiles.weights)
+            gpu.barrier()
+            whole = multiplier.multiply(op, Staged(self._tiles.weights), values, 0, whole)
+        return [vector.extract(whole, [], [number]) for number in range(len(results))]
+
+    def _leave(self, weights: Sequence[Sequence[ir.Value]], tile: staging.Tile) -> None:
+        """Puts a thread's weights into shared memory."""
+        part, element = self._products.scores.part, ir.Type.parse(self._sizes.multiplied)
+        for below, row in zip(part.rows, weights, strict=True):
+            columns = [right + each for right, width in part.pieces for each in range(width)]
+            for column, weight in zip(columns, row, strict=True):
+                at = tile.at(0, add(self._row, below), add(self._score_column, column))
+                memref.store(weight if element == weight.type else arith.truncf(element, weight), tile.buffer, at)
+
+    def _store(self, results: Sequence[ir.Value], sums: Sequence[ir.Value]) -> None:
+        """Writes a thread's results, zeros for queries that see no key."""
+        part, element = self._products.results.part, ir.Type.parse(self._chain.out)
+        extents = (self._queries, self._chain.value_head)
+        nothing = zero(ir.F32Type.get())
+        one = constant(ir.F32Type.get(), 1)
+        for below, row, total in zip(part.rows, results, sums, strict=True):
+            some = arith.cmpf(arith.CmpFPredicate.OGT, total, nothing)
+            factor = arith.select(some, arith.divf(one, total), nothing)
+            whole = arith.mulf(row, vector.broadcast(row.type, factor))
+            at, column = add(add(self._first, self._row), below), 0
+            for right, width in part.pieces:
+                piece = vector.extract_strided_slice(
+                    ir.VectorType.get([width], ir.F32Type.get()), whole, [column], [width], [1]
+                )
+                if element != ir.F32Type.get():
+                    piece = arith.truncf(ir.VectorType.get([width], element), piece)
+                row_access.store(piece, self._out, (at, add(self._column, right)), extents)
+                column += width
+
+
+def _matrix(operand: ir.Value, place: Sequence[Index], extents: tuple[Index, int]) -> ir.Value:
+    """The matrix of one head."""
+    source = ir.MemRefType(operand.type)
+    layout = ir.StridedLayoutAttr.get(DYNAMIC, [DYNAMIC, 1])
+    kind = ir.MemRefType.get([DYNAMIC, extents[1]], source.element_type, layout)
+    return subview(kind, operand, [*place, 0, 0], [*[1] * len(place), *extents])
+
+
+def _reduced(row: Sequence[ir.Value], combine: object) -> ir.Value:
+    """A row's numbers, in a tree."""
+    left = list(row)
+    while len(left) > 1:
+        pairs = [combine(left[at], left[at + 1]) for at in range(0, len(left) - 1, 2)]  # type: ignore[operator]
+        left = [*pairs, *left[2 * len(pairs) :]]
+    return left[0]
+
+
+def _contract() -> ir.Operation:
+    """A product of vectors, which says of those that threads have what it is."""
+    f32 = ir.F32Type.get()
+    left = zero(ir.VectorType.get([1, 1], f32))
+    d = [ir.AffineDimExpr.get(number) for number in range(3)]
+    maps = [ir.AffineMap.get(3, 0, each) for each in ([d[0], d[2]], [d[2], d[1]], [d[0], d[1]])]
+    iterators = [f"#vector.iterator_type<{each}>" for each in ("parallel", "parallel", "reduction")]
+    return ir.Operation.create(
+        "vector.contract",
+        results=[left.type],
+        operands=[left, left, left],
+        attributes={
+            "indexing_maps": ir.ArrayAttr.get([ir.AffineMapAttr.get(each) for each in maps]),
+            "iterator_types": ir.ArrayAttr.get([ir.Attribute.parse(each) for each in iterators]),
+            "kind": ir.Attribute.parse("#vector.kind<add>"),
+        },
+    )
