@@ -110,6 +110,23 @@ def test_a_link_brings_the_schedule_back(page, browser):
         assert other.input_value("#shape") == "64x96x32"
 
 
+def test_history_leads_back_to_what_compiled_before(page):
+    page.wait_for_selector("#tiles >> text=numbers are right")
+    before = page.input_value("#editor textarea")
+    page.wait_for_function("() => /GFLOP/.test(document.querySelector('#history').options[1].textContent)")
+    page.fill("#shape", "64x96x32")
+    page.wait_for_function("() => /64x96x32/.test(document.querySelector('#history').options[1].textContent)")
+    page.fill("#editor textarea", before.replace("vectorize", "absent"))
+    page.wait_for_selector("#error", state="visible")
+    page.select_option("#history", "1")  # The one before; what failed is not there.
+    page.wait_for_selector("#error", state="hidden")
+    assert page.input_value("#shape") != "64x96x32"
+    assert page.input_value("#editor textarea") == before
+    page.reload()
+    page.wait_for_selector("#view .row")
+    assert page.locator("#history option").count() >= 3
+
+
 def test_the_saved_file_needs_no_server(page, browser, tmp_path):
     with page.expect_download() as download:
         page.click("#export")

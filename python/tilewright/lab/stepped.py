@@ -95,5 +95,7 @@ def _moves(text: str, spec: MatmulSpec, target: Target) -> dict[str, Any] | None
         }
         for number, loop in enumerate(nest.loops)
     ]
-    beyond = {"registers": nest.moved(0)} | {name: nest.moved(size) for name, size in sizes.items()}
+    beyond = {"registers": nest.moved(0)} | {
+        name: nest.moved(size, private=name != "L3") for name, size in sizes.items()
+    }
     return {"loops": loops, "beyond": beyond, "caches": sizes, "buffers": dict(nest.sizes)}

@@ -4,6 +4,7 @@ import { about, ask, bundle, forget } from "./api.js";
 import { Code } from "./code.js";
 import { byId, bytes, duration, make } from "./dom.js";
 import { Editor } from "./editor.js";
+import { History } from "./history.js";
 import { Knobs } from "./knobs.js";
 import { savedPage, savedState } from "./saved.js";
 import * as state from "./state.js";
@@ -13,7 +14,7 @@ const wait = 150, small = 5e9;
 const fields = ["shape", "dtype", "layout", "epilogue", "target"];
 const defaults = { shape: "512x480x512", dtype: "f32", layout: "nn", epilogue: "", target: "host", beta: 0, threads: 1, knobs: {} };
 
-let facts, editor, knobs, steps, code, timer, asked = 0;
+let facts, editor, knobs, steps, code, past, timer, asked = 0;
 
 function problem() {
   const product = Object.fromEntries(fields.map((each) => [each, byId(each).value.trim()]));
@@ -70,6 +71,7 @@ async function compile() {
     code.take(answer);
     knobs.show(answer.knobs);
     made(answer);
+    past.add(wanted, answer);
     status(`assembly in ${duration(took)}`);
     if (answer.flops && answer.flops < small && wanted.target === "host") run(wanted, mine);
   } else status("failed");
@@ -81,7 +83,9 @@ async function compile() {
 async function run(wanted, mine) {
   code.takeNumbers(null, true);
   const ran = await ask("run", wanted);
-  if (ran !== null && mine === asked) code.takeNumbers(ran, false);
+  if (ran === null || mine !== asked) return;
+  code.takeNumbers(ran, false);
+  past.ran(wanted, ran, code.answer?.flops);
 }
 
 async function takeStrategy(name) {
@@ -208,6 +212,7 @@ async function start() {
     showSaved(kept);
     return;
   }
+  past = new History((problem) => { put(problem); compile(); });
   listen();
   status("starting", true);
   try {
