@@ -3,13 +3,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
-from tilewright.cli import explain_folder, explain_page
+from tilewright.cli import explain_folder, explain_gpu_view, explain_page
 from tilewright.errors import TargetError
 
 if TYPE_CHECKING:
@@ -30,7 +31,10 @@ def explain(problem: GpuProblem, folder: Path) -> None:
     texts, assembled, note = _with_machine_code(stages)
     names = {stage: f"{number}-{stage}{_SUFFIXES.get(stage, '.mlir')}" for number, stage in enumerate(texts, 1)}
     files = {names[stage]: text.encode() for stage, text in texts.items()}
-    page = explain_page.Page(problem, explain_page.Texts(texts), names, None, None, note)
+    view = _view(problem, texts)
+    if view is not None:
+        files["tiles.svg"] = view.encode()
+    page = explain_page.Page(problem, explain_page.Texts(texts), names, None, None, note, tiles=view)
     files["index.html"] = explain_page.render(page).encode()
     facts = {
         **problem.facts(),
@@ -51,6 +55,16 @@ def explain(problem: GpuProblem, folder: Path) -> None:
         )
     if note:
         click.echo(f"tilewright: {note}", err=True)
+
+
+def _view(problem: GpuProblem, texts: Mapping[str, str]) -> str | None:
+    """Tiles, pipeline and banks as a drawing; None where there is nothing to draw."""
+    spec, sizes = problem.spec, problem.sizes
+    m, n, k = (each if isinstance(each, int) else 0 for each in (spec.m, spec.n, spec.k))
+    levels = explain_gpu_view.levels((m, n, k), sizes)
+    shared = explain_gpu_view.buffers(texts.get("threads", ""))
+    stages = sizes.get("stages", 1)
+    return explain_gpu_view.svg(levels, stages, shared) if levels or shared or stages > 1 else None
 
 
 def _with_machine_code(stages: GpuStages) -> tuple[dict[str, str], Assembled | None, str | None]:
