@@ -115,7 +115,8 @@ struct PrefetchStreams final : impl::PrefetchStreamsBase<PrefetchStreams> {
       return false;
     auto loop = read->getParentOfType<scf::ForOp>();
     BlockArgument operand = operandOf(read.getBase());
-    if (!loop || !operand)
+    // What is prefetched in blocks needs no more.
+    if (!loop || !operand || llvm::any_of(operand.getUsers(), llvm::IsaPred<memref::PrefetchOp>))
       return false;
     // Along a row, the hardware foresees enough where the last-level cache answers.
     bool downRows = choosesRow(loop.getInductionVar(), read);

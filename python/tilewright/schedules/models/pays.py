@@ -17,9 +17,9 @@ _L2_SHARES = 2
 """Times L2 that a B may take before its panels come from beyond it."""
 _PACKING_CYCLES = 0.3
 """Cycles to pack a byte of B: 12 GB/s on Zen 4, from the last-level cache as from memory, because panels are narrow."""
-_PREFETCHED_CYCLES = 0.025
+_PREFETCHED_CYCLES = 0.01
 """The same where blocks of B stay in L2 and the next one is prefetched meanwhile, beside two multiply-adds a cycle: on Zen 5, in f32 by
-4096 x 4096, times the speed of streamed code, 12 rows 0.72, 16 1.30, 24 1.08, 32 1.21, 64 1.32, 128 1.18."""
+4096 x 4096, streamed and packed, 12 rows 206 and 110 GFLOP/s, 16 179 and 135, 24 182 and 161, 28 194 and 151, 32 173 and 178."""
 _HIDDEN = 0.5
 """Part of what loads cost a streamed tile that a core hides which starts one multiply-add a cycle: on Zen 4 such tiles, of 28 to 128 rows,
 are 4 to 9 % slower than packed ones, and the model of tiles has 18 %."""
@@ -132,7 +132,8 @@ def _streaming_narrow_pays(spec: MatmulSpec, target: Target) -> bool:
         return False
     if spec.prologue_b:
         return spec.m <= _ROWS_COMPUTED
-    return dot.depth == 1 or spec.k * spec.n * spec.b_type.bytes >= blocking.held_bytes(target) // 2
+    far = _L2_SHARES * target.l2.bytes if target.fma_per_cycle > 1 else blocking.held_bytes(target) // 2
+    return dot.depth == 1 or spec.k * spec.n * spec.b_type.bytes >= far
 
 
 def _cycles(target: Target, sizes: Blocking, lanes: int) -> float:
