@@ -22,6 +22,8 @@ from tilewright.mlir import ir
 from tilewright.mlir.dialects import arith, func, memref
 from tilewright.targets.base import Target
 
+_HELD = 2
+"""Times L2 up to which an operand is left alone: prefetches take room in the hot loop."""
 _INTO_L2 = 2
 """How near to bring it: LLVM's locality of prefetcht1."""
 _SHARE = 1 / 2
@@ -120,7 +122,7 @@ def place(function: func.FuncOp, target: Target) -> None:
             if product is None or not named(product, "vector.contract") or named(product, "memref.prefetch"):
                 continue
             source = product if before is None or named(before, "vector.contract") else before
-            block = _block(loop, source, target.l2.bytes)
+            block = _block(loop, source, _HELD * target.l2.bytes)
             if block is None or block.nbytes > target.l2.bytes * _SHARE:
                 continue
             # Of few rows, the hardware follows each.

@@ -77,7 +77,7 @@ _LEAST_SUMS = 8
 """Vectors of sums that few rows have at least on x86-64, which is also how many lines of B are on their way: 1 x 4096 x 4096 in f32 on
 Zen 5 with 8 18.9 GFLOP/s, with 4 17.0."""
 
-_ROWS_IN_L3, _ROWS_FROM_MEMORY, _MANY_REGISTERS = 3, 10, 32
+ROWS_IN_L3, _ROWS_FROM_MEMORY, _MANY_REGISTERS = 5, 10, 32
 """Rows from which `streamed` takes blocks of a B that the last-level cache holds, or memory; and registers that it wants for that."""
 _LINES_OF_A_TILE = 4
 """Lines of a row of B in a streamed tile at most."""
@@ -473,7 +473,7 @@ def streamed_blocking(spec: MatmulSpec, target: Target) -> Blocking:
 
 def _takes_blocks(spec: MatmulSpec, target: Target) -> bool:
     """Whether `streamed` takes blocks of B: registers hold two vectors of some rows, and whole rows do not come faster from memory."""
-    if target.fma_per_cycle == 1 or target.vector_registers < _MANY_REGISTERS or spec.m < _ROWS_IN_L3:
+    if target.fma_per_cycle == 1 or target.vector_registers < _MANY_REGISTERS or spec.m < ROWS_IN_L3:
         return False
     return spec.m >= _ROWS_FROM_MEMORY or spec.k * spec.n * spec.b_stored.bits <= 8 * held_bytes(target) // 2
 

@@ -132,8 +132,11 @@ def _streaming_narrow_pays(spec: MatmulSpec, target: Target) -> bool:
         return False
     if spec.prologue_b:
         return spec.m <= _ROWS_COMPUTED
-    far = _L2_SHARES * target.l2.bytes if target.fma_per_cycle > 1 else blocking.held_bytes(target) // 2
-    return dot.depth == 1 or spec.k * spec.n * spec.b_type.bytes >= far
+    if dot.depth == 1:
+        return True
+    blocks = target.fma_per_cycle > 1 and spec.m >= blocking.ROWS_IN_L3
+    least = _L2_SHARES * target.l2.bytes if blocks else blocking.held_bytes(target) // 2
+    return spec.k * spec.n * spec.b_type.bytes >= least
 
 
 def _cycles(target: Target, sizes: Blocking, lanes: int) -> float:
