@@ -75,6 +75,7 @@ def test_every_example_is_run_here():
         "30_precision.py",
         "31_distributed.py",  # which `test_distributed.py` runs
         "32_scaling.py",
+        "33_gpu_operators.py",
     ]
 
 
@@ -192,6 +193,12 @@ def test_pieces_of_bf16(run):
         "20x24x40 f32 nn", *(f"20x24x40 f32 nn precision=bf16x{products}" for products in (3, 6, 9))
     ]  # fmt: skip
     assert "off by" in lines[0]
+
+
+def test_operators_on_a_gpu(run):
+    first, second = run(sys.executable, EXAMPLES / "33_gpu_operators.py").splitlines()
+    assert ": right; mma_sync, 8 mma.sync" in first
+    assert ": right; shared_softmax, 8 mma.sync" in second
 
 
 def test_weights_of_a_file(run):
