@@ -87,19 +87,25 @@ class Choice:
         """What runs the graph: after the first call the fastest way."""
         if not self._is_pure:
             return compiled
-        inner, chosen = self._inner, None
-        ours = compiled if inner is None else lambda *arguments: inner(list(arguments))
+        chosen: Callable[..., Any] | None = None
 
         def run(*arguments: Any) -> Any:  # noqa: ANN401
             nonlocal chosen
             if chosen is None:
                 # The first result stands, whatever is chosen for the next ones.
-                chosen, result = ours, ours(*arguments)
-                chosen = self._fastest(ours, arguments)
+                chosen, result = compiled, compiled(*arguments)
+                chosen = self._fastest(self._directly(compiled), arguments)
                 return result
             return chosen(*arguments)
 
         return run
+
+    def _directly(self, compiled: Callable[..., Any]) -> Callable[..., Any]:
+        """What calls the compiled graph with as little around it as it needs, once it has been called."""
+        if self._inner is None:
+            return compiled
+        inner = getattr(self._inner, "current_callable", None) or self._inner
+        return lambda *arguments: inner(list(arguments))
 
     def _fastest(self, ours: Callable[..., Any], arguments: Sequence[Any]) -> Callable[..., Any]:
         clock = timing.clock(torch.get_num_threads())
