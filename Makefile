@@ -72,7 +72,7 @@ bench-quick: setup ## Six shapes in f32, bf16 and int8, in a few minutes
 	@mkdir -p $(BENCH_DIR)
 	@$(BIN)/tilewright bench $(QUICK_ARGS) $(call BENCH_OUT,quick)
 
-bench-results: setup ## Measure every figure of README and docs, beside every library, in some 25 minutes; an interrupted run continues
+bench-results: setup ## Measure every figure of README and docs, beside every library, in an hour and more; an interrupted run continues
 	@mkdir -p $(RESULTS)
 	@$(BIN)/tilewright bench $(PUBLISH) --suite square --suite bert --suite odd --suite skinny $(FEW_ROWS) $(PUBLISHED_TYPES)
 	@$(BIN)/tilewright bench $(PUBLISH) --suite square $(PUBLISHED_TYPES) --threads all --peers none
@@ -84,6 +84,8 @@ bench-results: setup ## Measure every figure of README and docs, beside every li
 	@$(BIN)/tilewright bench blas programs $(PUBLISH) --dtype f32 --dtype f64 --rounds 3 --sample-ms 10
 	@for suite in level3 odd; do \
 	  $(BIN)/tilewright bench blas $$suite $(PUBLISH) --dtype c64 --dtype c128 --sample-ms 3 || exit 1; done
+	@$(BIN)/tilewright bench model bert $(PUBLISH) --tokens 128 --dtype f32 --dtype bf16
+	@$(BIN)/tilewright bench model resnet50 $(PUBLISH) --dtype f32
 	@$(BIN)/python tools/figures
 
 tuned: setup ## Tune usual products on this machine, and write what won into the package; BUDGET=… are seconds a product

@@ -127,7 +127,7 @@ class Result:
             target=targets.resolve("host").name,
             streams=False,
             rates={RECORDED: self.rates[best.name]} | {name: self.rates[name] for name in shown},
-            versions={RECORDED: f"{version()}, {CONTENDERS[best.name]}"} | {each.name: each.version for each in others},
+            versions={RECORDED: f"{version()}, {best.name}"} | {each.name: each.version for each in others},
             absent=self.absent,
             error=best.error,
             compile_seconds=best.compile_seconds,
