@@ -467,7 +467,8 @@ def streamed_blocking(spec: MatmulSpec, target: Target) -> Blocking:
         vectors *= 2
     nr = even(spec.n, vectors * lanes, lanes)
     block = int(target.l2.bytes * _STREAM_SHARE) * 8 // bits
-    kc = _divisor(spec.k, min(max(block // _BLOCK_COLUMNS, 3 * target.l1.ways), _STREAM_DEPTH))
+    deepest = min(max(block // _BLOCK_COLUMNS, 3 * target.l1.ways), _STREAM_DEPTH, max(spec.k, 1))
+    kc = _divisor(spec.k, deepest, target.dots(*spec.multiplied)[-1].step)
     return Blocking(mr=mr, nr=nr, mc=max(spec.m, 1), nc=even(spec.n, max(block // kc, 1), nr), kc=kc)
 
 
@@ -478,10 +479,15 @@ def _takes_blocks(spec: MatmulSpec, target: Target) -> bool:
     return spec.m >= _ROWS_FROM_MEMORY or spec.k * spec.n * spec.b_stored.bits <= 8 * held_bytes(target) // 2
 
 
-def _divisor(k: int, most: int) -> int:
-    """The largest part of K up to `most` that divides it, if that is at least an eighth of that; otherwise the even parts of it."""
-    found = (size for size in range(min(most, max(k, 1)), max(most // 8, 1) - 1, -1) if k % size == 0)
-    return next(found, even(k, most))
+def _divisor(k: int, most: int, unit: int) -> int:
+    """The depth of blocks, up to `most`, that divides K, a multiple of `unit` if K is one; even parts of K where it would be far less.
+
+    Blocks of several elements a step have to divide K.
+    """
+    step = unit if k % unit == 0 else 1
+    least = most // 2 if step == 1 else 1
+    found = (size for size in range(most // step * step, least, -step) if k % size == 0)
+    return next(found, even(k, most, step))
 
 
 def inner_product_blocking(spec: MatmulSpec, target: Target) -> Blocking:
