@@ -157,7 +157,7 @@ NETWORKS: tuple[Network, ...] = (
         for name in ("phi", "gpt_neox", "gpt2", "opt", "bloom", "gptj", "codegen")
     ),
     Network("falcon", _words("input_ids"), {**_DECODER, "multi_query": True}),
-    Network("mixtral", _words("input_ids"), {**_GROUPED, "num_local_experts": 4}),
+    Network("mixtral", _words("input_ids"), {**_GROUPED, "num_local_experts": 4, "experts_implementation": "eager"}),
     Network(
         "mamba",
         _words("input_ids"),
