@@ -60,7 +60,7 @@ def of(sizes: SharedSoftmax, chain: Chain, target: GpuTarget) -> Products:
             for bn, bk in ((kc, head), (value_head, kc))
         )
         return Products(scores, results, Sharers(lanes, 1))
-    if sizes.instructions == "mma_sync":
+    if sizes.instructions in model.HOLD_WEIGHTS:
         scores, results = (
             MmaSync(WarpTile(bm, bn, bk, rows, bn), kind, kind) for bn, bk in ((kc, head), (value_head, kc))
         )

@@ -65,7 +65,7 @@ def _usual(spec: AttentionSpec, target: GpuTarget) -> SharedSoftmax:
         rows = 4
         made = SharedSoftmax(_THREADS // across * rows, max(32, across), rows, _THREADS, multiplied="f32")
     else:
-        is_wide = max(spec.head, spec.value_head) > _WIDE or instructions != "mma_sync"
+        is_wide = max(spec.head, spec.value_head) > _WIDE or instructions not in model.HOLD_WEIGHTS
         rows, kc = (16, 64) if is_wide else (32, 32)
         warps = _THREADS // target.warp
         made = SharedSoftmax(warps * rows, kc, rows, _THREADS, instructions, kind)

@@ -16,6 +16,8 @@ _PADDING = 16
 """Bytes by which rows of tiles are longer, at most."""
 _NEEDS = {"mma_sync": ("mma.sync",), "matrix_cores": ("mfma", "wmma")}
 """What a target has that multiplies so, one of them."""
+HOLD_WEIGHTS = frozenset({"mma_sync"})
+"""Those whose sums lie in registers as operands do: weights are multiplied where they were computed."""
 
 
 class Heads(Protocol):
@@ -78,7 +80,7 @@ def bytes_of(sizes: SharedSoftmax, heads: Heads, target: GpuTarget) -> int:
     size = max(dtype(sizes.multiplied).bits, target.least_bits) // 8
     head, value_head = padded(sizes, heads.head), padded(sizes, heads.value_head)
     tiles = ((sizes.bm, head), (sizes.kc, head), (max(sizes.kc, value_head), min(sizes.kc, value_head)))
-    weights = () if sizes.instructions == "mma_sync" else ((sizes.bm, sizes.kc),)
+    weights = () if sizes.instructions in HOLD_WEIGHTS else ((sizes.bm, sizes.kc),)
     maxima = 4 * sizes.bm * max(across(sizes), _INSTRUCTION)
     return sum(rows * (columns * size + _PADDING) for rows, columns in (*tiles, *weights)) + maxima
 

@@ -8,7 +8,15 @@ from math import gcd
 
 from tilewright.operator_specs.conv2d import Conv2dSpec
 from tilewright.schedules import make, select
-from tilewright.schedules.models.blocking import ceil_div, even, register_tiles, rows_in_l1, tile_cycles
+from tilewright.schedules.models.blocking import (
+    ceil_div,
+    even,
+    reads_a,
+    register_tiles,
+    rows_in_l1,
+    rows_of_a,
+    tile_cycles,
+)
 from tilewright.spec import MatmulSpec
 from tilewright.targets.base import Target
 
@@ -41,6 +49,10 @@ def plan(
         if blocking is not None and blocking.kc < product.k:
             # Blocks begin where a vector of channels does.
             sizes["kc"] = ceil_div(blocking.kc, unit := gcd(spec.ic // spec.groups, _UNIT)) * unit
+        if blocking is not None and reads_a(product, target, blocking) and product.m > blocking.mr:
+            # Patches are packed: computing where an element is takes longer than moving it.
+            rows = rows_of_a(product, target, product.k * product.a_type.bytes, blocking.mr)
+            sizes.setdefault("mc", min(rows, ceil_div(ceil_div(product.m, 2), blocking.mr) * blocking.mr))
     return make.make(product, target, select.PANELS, sizes or None, threads)
 
 
