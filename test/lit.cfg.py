@@ -24,7 +24,7 @@ config.name = "tilewright"
 config.test_format = lit.formats.ShTest(execute_external=False)
 config.suffixes = [".mlir", ".py", ".test"]
 # python/, integration/ and outside/ are pytest's.
-config.excludes = ["lit.cfg.py", "python", "integration", "outside", "Inputs", "conftest.py"]
+config.excludes = ["lit.cfg.py", "python", "integration", "outside", "browser", "Inputs", "conftest.py"]
 config.test_source_root = str(test)
 config.test_exec_root = str(root / "build" / "test")
 config.environment["PATH"] = ":".join(
