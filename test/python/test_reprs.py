@@ -62,6 +62,9 @@ def shown():
     empty = np.empty(0, np.uint8)
     yield tw.GgufTensor("x" * 20, "Q4_0", (4, 32), empty), "<tilewright.GgufTensor xxx"
     yield tw.Gguf({"key" * 20: ["word"] * 1000}, {}, {}), "<tilewright.Gguf"
+    with tw.coverage() as seen:
+        pass
+    yield seen, "<tilewright.Coverage: 0 kernels>"
     yield tw.Trace("4x6x5", ()), "<tilewright.Trace 4x6x5: 0 steps>"
     yield tw.Blame("%1 = op " + "x" * 400, 2, 3, 4, "slow", SPEC, "", ""), "<tilewright.Blame op 2 of 3: %1 = op xxx"
     yield tw.quantize_weights(np.ones((64, 64), np.float32), "i4", group=32), "<tilewright.Quantized 64x64 i4, scales "

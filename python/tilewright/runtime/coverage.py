@@ -117,6 +117,10 @@ class Coverage:
         """Starts with no kernel."""
         self._kernels: list[tuple[str, Table, Callable[[], bytes]]] = []
 
+    def __repr__(self) -> str:
+        """How many kernels it has seen; ``str`` is the report."""
+        return f"<tilewright.Coverage: {len(self._kernels)} kernels>"
+
     @property
     def kernels(self) -> tuple[Covered, ...]:
         """What ran of each kernel; kernels that were compiled twice count once."""
