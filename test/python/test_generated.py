@@ -25,9 +25,9 @@ from tilewright.mlir import ir
 from tilewright.runtime import vulkan
 
 PROGRAM = Path(__file__).with_name("generated.py")
-CHUNK = 50
+CHUNK = 30
 COUNTS = {
-    "specs": {"short": 100, "long": 2000},
+    "specs": {"short": 60, "long": 2000},
     "rows": {"short": 10, "long": 300},
     "operators": {"short": 10, "long": 400},
     "schedules": {"short": 12, "long": 800},
