@@ -45,8 +45,8 @@ setup-lab: setup ## Install a web server and bubblewrap, for `tilewright lab` an
 setup-browser: setup ## Install Chromium and playwright, for tests of the lab's page (600 MB; skipped, with the reason, where it cannot)
 	@$(PYTHON) tools/setup/lab.py browser
 
-setup-frameworks: setup ## Install torch and JAX, for tests of calls on their arrays, each into an environment of its own (1.6 GB)
-	@$(BIN)/tilewright bench setup --peers torch,xla
+setup-frameworks: setup ## Install torch, JAX and onnxruntime, for tests with them, each into an environment of its own (1.7 GB)
+	@$(BIN)/tilewright bench setup --peers torch,xla,onnxruntime
 	@$(BIN)/python tools/setup/torch_ops.py
 
 setup-torch: setup ## Install torch into an environment of its own, and build the ops of tilewright.torch (1.2 GB; skipped, with the reason, where it cannot)

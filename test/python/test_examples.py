@@ -76,6 +76,7 @@ def test_every_example_is_run_here():
         "31_distributed.py",  # which `test_distributed.py` runs
         "32_scaling.py",
         "33_gpu_operators.py",
+        "34_onnxruntime.py",
     ]
 
 
@@ -136,6 +137,16 @@ def test_jax(run, monkeypatch):
     printed = run(python, EXAMPLES / "22_jax.py").splitlines()
     assert [line.endswith(" True") for line in printed[:3]] == [True] * 3
     assert "  3*128x96x64 f32 nn a_batch=()" in printed
+
+
+def test_onnxruntime(run, monkeypatch):
+    python = environments.python("onnxruntime")
+    if python is None:
+        pytest.skip("there is no environment with onnxruntime (make setup-frameworks installs it)")
+    monkeypatch.setenv("PYTHONPATH", str(ROOT / "python"))
+    printed = run(python, EXAMPLES / "34_onnxruntime.py").splitlines()
+    assert printed[0] == "<tilewright.onnx.ModelKernels: 2 kernels for 4 of 5 nodes>"
+    assert printed[1:] == ["rows: 1, within the bound: True", "rows: 17, within the bound: True"]
 
 
 def test_one_binary(run, tmp_path, monkeypatch):

@@ -22,6 +22,7 @@ PROGRAMS = {
     "torch": "torch",
     "jax": "jax",
     "jax_kernels": "jax",
+    "onnx": "onnxruntime",
     **dict.fromkeys(("torch_ops", "torch_gradients", "torch_backend"), "torch"),
 }
 """By what is after "on_" in the name of a program: the environment that it runs in."""

@@ -55,6 +55,7 @@ STAGES = (
     "torch",
     "bench",
     "jax",
+    "onnx",
     "tuning",
     "distributed",
     "",

@@ -1,0 +1,105 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// What `tilewright.onnx.build` made of a model: groups of nodes, and for each the kernel of a library that computes it.
+
+#ifndef TILEWRIGHT_ONNX_PLAN_H
+#define TILEWRIGHT_ONNX_PLAN_H
+
+#include "../runtime/DLPack.h"
+#include "../torch/Json.h"
+#include "Session.h"
+
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace tilewright::onnx {
+
+using runtime::dlpack::Tensor;
+using torch_ops::Json;
+
+/// How a kernel sees a tensor of the model: its axes are split, then put in another order, then neighbors are joined.
+struct View {
+  std::string value;
+  /// Extents after splitting: a number; -1 - i for that of axis i of the tensor; none where the others leave it open.
+  std::vector<std::optional<int64_t>> split;
+  /// By axis of the kernel's operand, the axes after splitting that are joined to it.
+  std::vector<std::vector<size_t>> axes;
+  /// What the kernel takes: a number; or -1 - i for the extent i, which is one number in all operands.
+  std::vector<int64_t> extents;
+  /// The kernel is called for each index of the first axis, which is not in `extents`.
+  bool isRepeated;
+  uint8_t kind, bits; // DLPack's.
+  /// The name of the entries that pack a constant, and its matrix; empty: it is taken as it is.
+  std::string pack;
+  int64_t k, n, leading;
+};
+
+/// An extent of a result in the model: a number, or that of an axis of an operand.
+struct Extent {
+  int64_t number;
+  std::optional<size_t> operand;
+};
+
+/// Nodes that one kernel computes.
+struct Group {
+  std::vector<std::string> nodes; // As `describe` has them.
+  std::string entry;
+  bool isPlain; // The entry is that of a product of two matrices.
+  bool transposed[2];
+  std::vector<View> operands;
+  View result;
+  std::vector<Extent> extents; // Of the result.
+};
+
+/// A plan and its library. Immutable after construction.
+class Plan {
+public:
+  /// Reads a file that `tilewright.onnx.build` wrote, and loads the library beside it. Throws std::runtime_error.
+  explicit Plan(const std::string &path);
+  ~Plan();
+  Plan(const Plan &) = delete;
+  Plan &operator=(const Plan &) = delete;
+
+  const std::vector<Group> &groups() const { return all; }
+  /// A function of the library. Throws std::runtime_error where it has none of the name.
+  void *function(const std::string &name) const;
+
+private:
+  std::vector<Group> all;
+  void *library = nullptr;
+};
+
+/// A group in a session: its kernel, and copies of its constants, packed where the kernel takes them so.
+class Kernel {
+public:
+  /// `fused` is the node in place of the group, `nodes` are those of the group. Throws std::runtime_error.
+  Kernel(const Session &session, const Plan &plan, const Group &group, const Node *fused,
+         const std::vector<const Node *> &nodes);
+
+  /// Computes the result of a run. Throws std::runtime_error.
+  void run(KernelContext *context) const;
+
+private:
+  struct Free {
+    void operator()(void *memory) const;
+  };
+  struct Bound {
+    std::optional<size_t> input;
+    std::unique_ptr<void, Free> constant;
+    std::vector<int64_t> shape; // Of a constant.
+  };
+  void keep(Bound &bound, const View &view, const ValueInfo *value);
+
+  Session session;
+  const Plan &plan;
+  const Group &group;
+  void *entry;
+  std::vector<Bound> operands;
+};
+
+} // namespace tilewright::onnx
+
+#endif // TILEWRIGHT_ONNX_PLAN_H

@@ -1,0 +1,322 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""Models in ONNX Runtime with kernels of ours: a program for the environment that has it. `test_frameworks` runs it.
+
+Results are compared with those of ONNX Runtime's own provider for processors. Both are within a bound of the exact ones that follows from
+how many numbers are summed, so they differ by twice that at most.
+"""
+
+from __future__ import annotations
+
+import json
+import tempfile
+from collections.abc import Mapping, Sequence
+from functools import cache
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import tilewright.onnx as two
+from framework_cases import case, run
+
+ort: Any = import_module("onnxruntime")
+helper: Any = import_module("onnx.helper")
+numpy_helper: Any = import_module("onnx.numpy_helper")
+ort.set_default_logger_severity(4)  # Refusals are tested below.
+FOLDER = tempfile.TemporaryDirectory()
+RNG = np.random.default_rng(0)
+UNIT = 2.0**-24
+MICROSOFT = "com.microsoft"
+node = helper.make_node
+
+
+def real(*shape: int) -> np.ndarray:
+    return RNG.uniform(-1, 1, shape).astype(np.float32)
+
+
+def model(nodes: Sequence[Any], inputs: Mapping[str, Any], outputs: Sequence[str], weights: Mapping[str, Any]) -> bytes:
+    """A model of nodes; an input has a shape, or a type and a shape."""
+    given = [(name, *(each if isinstance(each, tuple) else (1, each))) for name, each in inputs.items()]
+    graph = helper.make_graph(
+        nodes,
+        "model",
+        [helper.make_tensor_value_info(*each) for each in given],
+        [helper.make_tensor_value_info(each, 1, None) for each in outputs],
+        [numpy_helper.from_array(np.asarray(value), name) for name, value in weights.items()],
+    )
+    opsets = [helper.make_opsetid("", 23), helper.make_opsetid(MICROSOFT, 1)]
+    return helper.make_model(graph, opset_imports=opsets, ir_version=10).SerializeToString()
+
+
+@cache
+def built(made: bytes, name: str, **how: Any) -> two.ModelKernels:
+    return two.build(made, Path(FOLDER.name) / name, name=name, **how)
+
+
+def compare(made: bytes, session: Any, feeds: Mapping[str, np.ndarray], bound: float) -> None:
+    """Compares a session's results with those of ONNX Runtime's own kernels."""
+    own = ort.InferenceSession(made, providers=["CPUExecutionProvider"])
+    for ours, theirs in zip(session.run(None, feeds), own.run(None, feeds), strict=True):
+        assert ours.shape == theirs.shape
+        assert ours.dtype == theirs.dtype
+        assert (np.abs(ours - theirs) <= 2 * bound).all(), np.abs(ours - theirs).max()
+
+
+WEIGHTS = {
+    "w": real(33, 9),
+    "b": real(9),
+    "bt": real(11, 33),
+    "c": real(11),
+    "half": np.float32(0.5),
+    "low": np.float32(-0.1),
+}
+PRODUCTS = model(
+    [
+        node("MatMul", ["x", "w"], ["t"]),
+        node("Add", ["b", "t"], ["u"]),
+        node("Gelu", ["u"], ["v"]),
+        node("Add", ["v", "r"], ["y"]),
+        node("Gemm", ["rows", "bt", "c"], ["s"], transB=1),
+        node("Sigmoid", ["s"], ["gate"]),
+        node("Mul", ["gate", "s"], ["z"]),
+        node("Gemm", ["left", "right"], ["p"], transA=1, alpha=0.5),
+        node("Clip", ["p", "low"], ["q"]),
+        node("Transpose", ["k"], ["kt"], perm=[0, 2, 3, 1]),
+        node("MatMul", ["heads", "kt"], ["scores"]),
+        node("Mul", ["scores", "half"], ["o"]),
+        node("Softmax", ["o"], ["weights"]),
+    ],
+    {
+        "x": ["batch", 5, 33],
+        "r": ["batch", 5, 9],
+        "rows": ["batch", 33],
+        "left": [6, "batch"],
+        "right": [6, 7],
+        "heads": ["batch", 3, 4, 8],
+        "k": ["batch", "keys", 3, 8],
+    },
+    ["y", "z", "q", "weights"],
+    WEIGHTS,
+)
+
+
+def product_feeds(batch: int, keys: int) -> dict[str, np.ndarray]:
+    shapes = {"x": (batch, 5, 33), "r": (batch, 5, 9), "rows": (batch, 33), "left": (6, batch), "right": (6, 7)}
+    return {
+        name: real(*shape) for name, shape in (shapes | {"heads": (batch, 3, 4, 8), "k": (batch, keys, 3, 8)}).items()
+    }
+
+
+# Sums of 33 products of numbers below 1, with a bias, and gelu or silu, whose slope is below 1.2.
+PRODUCT_BOUND = 1.2 * 34 * 36 * UNIT
+
+
+@case
+def products_with_what_follows_at_any_batch() -> None:
+    kernels = built(PRODUCTS, "products")
+    assert kernels.left == {"Softmax": 1}
+    assert sum(kernels.taken.values()) == 12
+    names = sorted(str(each).split()[0] for each in kernels.kernels.values())
+    assert names == ["?x11x33", "?x3*4x?x8", "?x7x6", "?x9x33"]
+    session = two.session(PRODUCTS, kernels)
+    for batch, keys in ((1, 1), (3, 7), (0, 2)):
+        compare(PRODUCTS, session, product_feeds(batch, keys), PRODUCT_BOUND)
+
+
+@case
+def threads_of_the_session() -> None:
+    # The extents are known and large enough to be shared; sums of 512 products.
+    made = model([node("MatMul", ["x", "w"], ["y"])], {"x": [256, 512]}, ["y"], {"w": real(512, 192)})
+    options = ort.SessionOptions()
+    options.intra_op_num_threads = 2
+    session = two.session(made, built(made, "threads", threads=2), options)
+    compare(made, session, {"x": real(256, 512)}, 512 * 514 * UNIT)
+
+
+@case
+def operands_that_break_a_promise_are_refused() -> None:
+    session = two.session(PRODUCTS, built(PRODUCTS, "products"))
+    feeds = product_feeds(3, 2) | {"r": real(1, 5, 9)}
+    refused(lambda: session.run(None, feeds), '"r" has an extent of 5; expected 15')
+
+
+@case
+def another_model_runs_without_kernels() -> None:
+    kernels = built(PRODUCTS, "products")
+    other = model([node("MatMul", ["x", "w"], ["y"])], {"x": ["batch", 33]}, ["y"], {"w": WEIGHTS["w"]})
+    compare(other, two.session(other, kernels), {"x": real(4, 33)}, PRODUCT_BOUND)
+
+
+@case
+def values_that_others_read_stay() -> None:
+    nodes = [node("MatMul", ["x", "w"], ["t"]), node("Relu", ["t"], ["y"])]
+    made = model(nodes, {"x": ["batch", 33]}, ["t", "y"], {"w": WEIGHTS["w"]})
+    kernels = built(made, "read")
+    assert kernels.left == {"Relu": 1}
+    compare(made, two.session(made, kernels), {"x": real(4, 33)}, PRODUCT_BOUND)
+
+
+@case
+def attention_operators() -> None:
+    made = model(
+        [
+            node("MultiHeadAttention", ["q", "k", "v", "", "", "mask"], ["y"], domain=MICROSOFT, num_heads=3),
+            node("Attention", ["q4", "k4", "k4", "seen"], ["z"], scale=0.3),
+            node("Attention", ["q3", "k3", "k3"], ["o"], is_causal=1, q_num_heads=4, kv_num_heads=2),
+        ],
+        {
+            "q": ["batch", 7, 24],
+            "k": ["batch", "keys", 24],
+            "v": ["batch", "keys", 24],
+            "mask": [1, 1, 7, "keys"],
+            "q4": [2, 4, 7, 16],
+            "k4": [2, 2, 9, 16],
+            "seen": (9, [7, 9]),
+            "q3": [1, 7, 32],
+            "k3": [1, 7, 16],
+        },
+        ["y", "z", "o"],
+        {},
+    )
+    kernels = built(made, "attention")
+    assert not kernels.left
+    session = two.session(made, kernels)
+    for batch, keys in ((1, 5), (2, 33)):
+        shapes = {"q": (batch, 7, 24), "k": (batch, keys, 24), "v": (batch, keys, 24), "mask": (1, 1, 7, keys)}
+        shapes |= {"q4": (2, 4, 7, 16), "k4": (2, 2, 9, 16), "q3": (1, 7, 32), "k3": (1, 7, 16)}
+        feeds = {name: real(*shape) for name, shape in shapes.items()}
+        seen = RNG.random((7, 9)) > 0.4
+        seen[:, 3] = True
+        # Scores are sums of 16 products, whose error the softmax passes on twice; then a weighted mean of 33 values.
+        compare(made, session, feeds | {"seen": seen}, (2 * 16 * 18 + 40) * UNIT)
+
+
+@case
+def attention_of_single_nodes() -> None:
+    nodes = [
+        node("Reshape", ["q", "split"], ["qs"]),
+        node("Transpose", ["qs"], ["qh"], perm=[0, 2, 1, 3]),
+        node("Mul", ["qh", "root"], ["qm"]),
+        node("Reshape", ["k", "split"], ["ks"]),
+        node("Transpose", ["ks"], ["kt"], perm=[0, 2, 3, 1]),
+        node("Mul", ["kt", "root"], ["km"]),
+        node("MatMul", ["qm", "km"], ["s"]),
+        node("Add", ["s", "mask"], ["m"]),
+        node("Softmax", ["m"], ["p"]),
+        node("IsNaN", ["p"], ["n"]),
+        node("Where", ["n", "zero", "p"], ["pz"]),
+        node("Reshape", ["v", "split"], ["vs"]),
+        node("Transpose", ["vs"], ["vh"], perm=[0, 2, 1, 3]),
+        node("MatMul", ["pz", "vh"], ["o"]),
+        node("Transpose", ["o"], ["ot"], perm=[0, 2, 1, 3]),
+        node("Reshape", ["ot", "whole"], ["y"]),
+    ]
+    mask = real(1, 1, 9, 9)
+    mask[0, 0, 2] = -np.inf
+    split, whole = np.array([2, 9, 3, 8]), np.array([2, 9, 24])
+    weights = {"split": split, "whole": whole, "root": np.float32(0.6), "zero": np.float32(0), "mask": mask}
+    made = model(nodes, {each: [2, 9, 24] for each in "qkv"}, ["y"], weights)
+    kernels = built(made, "single")
+    assert not kernels.left
+    assert [str(each) for each in kernels.kernels.values()] == ["attention 2 times 3 heads of 9x9x8 f32, mask f32 mn"]
+    compare(made, two.session(made, kernels), {each: real(2, 9, 24) for each in "qkv"}, (2 * 8 * 12 + 16) * UNIT)
+
+
+@case
+def convolutions() -> None:
+    nodes = [
+        node("Conv", ["x", "w", "b"], ["t"], pads=[1, 0, 1, 2], strides=[2, 1]),
+        node("Add", ["t", "r"], ["u"]),
+        node("Relu", ["u"], ["v"]),
+        node("Conv", ["v", "grouped"], ["y"], group=2, auto_pad="SAME_UPPER"),
+        node("Conv", ["s", "row"], ["z"], dilations=[2], pads=[2, 3]),
+    ]
+    inputs = {"x": ["batch", 3, 9, 11], "r": ["batch", 4, 5, 11], "s": [2, 5, 31]}
+    weights = {"w": real(4, 3, 3, 3), "b": real(4), "grouped": real(4, 2, 3, 3), "row": real(7, 5, 4)}
+    made = model(nodes, inputs, ["y", "z"], weights)
+    kernels = built(made, "convolutions", operators=two.OPERATORS)
+    assert not kernels.left
+    session = two.session(made, kernels)
+    for batch in (1, 3):
+        feeds = {"x": real(batch, 3, 9, 11), "r": real(batch, 4, 5, 11), "s": real(2, 5, 31)}
+        # Sums of 27 products, a bias and a residual; then of 18 products of these.
+        compare(made, session, feeds, 18 * 29 * (31 + 20) * UNIT)
+
+
+@case
+def quantized_weights() -> None:
+    k, n, block = 96, 24, 32
+    fields = {"domain": MICROSOFT, "K": k, "N": n, "block_size": block, "accuracy_level": 0}
+    nodes = [
+        node("MatMulNBits", ["x", "four", "scales"], ["t"], bits=4, **fields),
+        node("Relu", ["t"], ["y"]),
+        node("MatMulNBits", ["x", "eight", "scales", "zeros"], ["z"], bits=8, **fields),
+        node("MatMulNBits", ["x", "four", "scales", "pairs"], ["left"], bits=4, **fields),
+    ]
+    codes = {
+        name: RNG.integers(0, 256, (n, k // block, bytes_), np.uint8) for name, bytes_ in (("four", 16), ("eight", 32))
+    }
+    zeros = {"zeros": RNG.integers(0, 256, n * 3, np.uint8), "pairs": RNG.integers(0, 256, n * 2, np.uint8)}
+    made = model(nodes, {"x": ["batch", "rows", k]}, ["y", "z", "left"], codes | zeros | {"scales": real(n, 3)})
+    kernels = built(made, "weights")
+    assert kernels.left == {"com.microsoft.MatMulNBits": 1}
+    session = two.session(made, kernels)
+    for rows in (1, 5):
+        # Weights up to 255 in size; sums of 96 products of these, each rounded three times before.
+        compare(made, session, {"x": real(2, rows, k)}, 255 * k * (k + 5) * UNIT)
+
+
+@case
+def types_of_half_the_size() -> None:
+    weights = [
+        numpy_helper.from_array(real(*each).astype(np.float16), name) for name, each in (("w", (33, 9)), ("b", (9,)))
+    ]
+    graph = helper.make_graph(
+        [node("MatMul", ["x", "w"], ["t"]), node("Add", ["t", "b"], ["y"])],
+        "model",
+        [helper.make_tensor_value_info("x", 10, ["batch", 33])],
+        [helper.make_tensor_value_info("y", 10, None)],
+        weights,
+    )
+    made = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 21)], ir_version=10).SerializeToString()
+    kernels = built(made, "halves")
+    assert not kernels.left
+    # ONNX Runtime rounds the sum and the result, below 16 in size, to f16; ours rounds once.
+    compare(made, two.session(made, kernels), {"x": real(4, 33).astype(np.float16)}, 2 * 34 * 2.0**-11)
+
+
+@case
+def broken_plans_are_refused() -> None:
+    made = model([node("MatMul", ["x", "w"], ["y"])], {"x": [2, 33]}, ["y"], {"w": WEIGHTS["w"]})
+    kernels = built(made, "broken")
+    text = kernels.path.read_text()
+    for changed, words in (
+        (text[: len(text) // 2], "no JSON"),
+        (json.dumps({**json.loads(text), "format": 99}), "another format"),
+        (text.replace("broken_kernels", "missing_kernels"), "missing_kernels"),
+    ):
+        kernels.path.write_text(changed)
+        refused(lambda: two.session(made, kernels), words)
+    kernels.path.unlink()
+    refused(lambda: two.session(made, kernels), "cannot read")
+
+
+def refused(call: Any, words: str) -> None:
+    said = ""
+    try:
+        call()
+    except Exception as error:  # Those of ONNX Runtime have no class in common.
+        said = str(error)
+    assert words in said, said or "nothing was raised"
+
+
+@case
+def models_without_products_are_refused() -> None:
+    made = model([node("Relu", ["x"], ["y"])], {"x": [2]}, ["y"], {})
+    refused(lambda: built(made, "nothing"), "no node of the model")
+    refused(lambda: two.build(b"no model", FOLDER.name), "ONNX Runtime refuses the model")
+    refused(lambda: built(PRODUCTS, "unknown", operators=("softmax",)), "operator 'softmax'")
+
+
+if __name__ == "__main__":
+    run()
