@@ -6,7 +6,8 @@
 ``TILEWRIGHT_COMPILE_TIMEOUT_S`` and ``TILEWRIGHT_COMPILE_MEMORY_MB`` bound the compilation of what came from a user.
 ``TILEWRIGHT_PEERS_DIR`` names the folder of the benchmark's peers; without it that is ``tilewright/peers`` beside the kernels'
 default folder. ``TILEWRIGHT_DUMP`` names a folder to which each compilation writes its stages and the IR after each pass;
-``TILEWRIGHT_TIME_PASSES=1`` prints how long passes take. ``TILEWRIGHT_DEBUG_INFO=1`` gives kernels line tables.
+``TILEWRIGHT_TIME_PASSES=1`` prints how long passes take. ``TILEWRIGHT_DEBUG_INFO=1`` gives kernels line tables, ``=text`` with the lines of
+the printed schedule.
 ``TILEWRIGHT_COVERAGE`` names a folder in which processes write what of their kernels' code ran; these have line tables then.
 ``TILEWRIGHT_TRACE`` names a file to which a process appends which kernels it called, how often. ``TILEWRIGHT_RECORDS`` names the
 database of measured choices; without it that is ``tilewright/records.sqlite`` in ``XDG_DATA_HOME`` or in ``~/.local/share``.
@@ -66,7 +67,8 @@ class Knobs:
         peers_dir: Folder of the benchmark's Python environments; None when there is no home folder to put it in.
         dump_dir: Folder to which each compilation writes its stages and passes; None for nowhere.
         time_passes: Whether each pipeline of passes prints how long they took.
-        debug_info: Whether kernels get line tables, which tell the lines of the schedule.
+        debug_info: Which lines of the schedule the line tables of kernels tell: "source", those of the file that it was written in;
+            "text", those of the schedule as it is printed; empty: kernels have none.
         coverage: Folder in which a process writes which parts of its kernels' code ran; None for nowhere.
         trace: File to which a process appends which kernels it called, how often; None for nowhere.
         records: The database of measured choices; None when there is no home folder to put it in.
@@ -82,7 +84,7 @@ class Knobs:
     peers_dir: Path | None = None
     dump_dir: Path | None = None
     time_passes: bool = False
-    debug_info: bool = False
+    debug_info: str = ""
     coverage: Path | None = None
     trace: Path | None = None
     records: Path | None = None
@@ -109,12 +111,19 @@ def load(environ: Mapping[str, str] | None = None) -> Knobs:
         peers_dir=_named_path(peers) if peers else _default_folder(environ, "peers"),
         dump_dir=_named_path(dump) if dump else None,
         time_passes=_flag(environ, "TILEWRIGHT_TIME_PASSES"),
-        debug_info=_flag(environ, "TILEWRIGHT_DEBUG_INFO") or bool(coverage),
+        debug_info=_tables(environ) or ("source" if coverage else ""),
         coverage=_named_path(coverage) if coverage else None,
         trace=_named_path(trace) if trace else None,
         records=_named_path(records) if records else _data_file(environ),
         no_records=_flag(environ, "TILEWRIGHT_NO_RECORDS"),
     )
+
+
+def _tables(environ: Mapping[str, str]) -> str:
+    """Which lines line tables tell."""
+    if environ.get("TILEWRIGHT_DEBUG_INFO", "").strip().lower() == "text":
+        return "text"
+    return "source" if _flag(environ, "TILEWRIGHT_DEBUG_INFO") else ""
 
 
 def _named_path(text: str) -> Path:

@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
+from tilewright.cli import main
 
 CHROMIUM = shutil.which("chromium")
 api: Any = pytest.importorskip("playwright.sync_api", reason="make setup-browser installs it")
@@ -141,6 +142,28 @@ def test_the_saved_file_needs_no_server(page, browser, tmp_path):
         other.goto(file.as_uri())
         other.wait_for_selector("#view .row.hot")
         assert other.locator("#timeline .track-steps button").count() > 10
+    assert said == []
+
+
+def test_what_explain_writes_is_such_a_file(browser, tmp_path):
+    """Lines light up across its panes, and it draws the blocks."""
+    shape = ["--shape", "128x512x64", "--target", "x86-64-v3", "--schedule", "packed"]
+    assert main(["explain", *shape, "-o", str(tmp_path / "out")]) == 0
+    said: list[str] = []
+    with browser.new_context(viewport={"width": 1280, "height": 900}, offline=True) as context:
+        page = context.new_page()
+        page.on("console", lambda message: said.append(message.text))
+        page.on("pageerror", lambda error: said.append(str(error)))
+        page.goto((tmp_path / "out" / "index.html").as_uri())
+        page.wait_for_selector("#view .row.hot")
+        line = page.locator("#view .row.hot[data-line]").last.get_attribute("data-line")
+        page.locator("#view .row.hot[data-line]").last.hover()
+        assert page.locator("#editor .line.lit .at").text_content() == line
+        assert page.locator(f'#ir .row.lit[data-line="{line}"]').count() > 0
+        page.click("#view-drawings")
+        assert page.locator(".drawings svg").count() == 2
+        assert page.locator("#view-numbers").is_hidden()
+        assert "packed (mr=" in page.text_content("#title")
     assert said == []
 
 

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from lab_pages import shown_in
 from tilewright.bench import static_gpu
 from tilewright.bench.suites import Shape
 from tilewright.cli import main
@@ -56,7 +57,7 @@ def test_machine_code(run: Run, tmp_path: Path) -> None:
     assert "0 bytes spilled" in said
     assert "HMMA" in (folder / "9-sass.sass").read_text()
     assert json.loads((folder / "explain.json").read_text())["registers"] > 0
-    assert "Machine code" in (folder / "index.html").read_text()
+    assert shown_in(folder)["code"] == "sass"
 
 
 def test_what_a_target_has_not_is_refused(run: Run, tmp_path: Path) -> None:

@@ -5,8 +5,10 @@ import re
 from xml.etree import ElementTree
 
 import pytest
-from tilewright.cli import explain_gpu_view, main
-from tilewright.cli.explain_gpu_view import Buffer
+from lab_pages import data_of
+from tilewright.cli import main
+from tilewright.lab import gpu_view
+from tilewright.lab.gpu_view import Buffer
 
 SVG = "{http://www.w3.org/2000/svg}"
 
@@ -21,12 +23,12 @@ def test_pieces_below_one_another_are_in_different_banks(pieces):
 
 def test_rows_that_are_neither_would_conflict():
     """The drawing can show a conflict: rows of six pieces are in half of the banks."""
-    text, *_ = explain_gpu_view.banks(Buffer(2, 64, 6), "A")
+    text, *_ = gpu_view.banks(Buffer(2, 64, 6), "A")
     assert "with 2 conflicts" in text
 
 
 def test_one_slot_is_multiplied_at_each_step():
-    text, *_ = explain_gpu_view.pipeline(3)
+    text, *_ = gpu_view.pipeline(3)
     said = re.findall(r"<title>step (\d+): (multiplied|a copy is in flight)</title>", text)
     for step in range(7):
         of_step = [what for number, what in said if int(number) == step]
@@ -42,4 +44,6 @@ def test_explain_draws_a_kernel(tmp_path):
     assert any(re.fullmatch(r"shared by \d+ warps, \d+×\d+ each", each) for each in texts)
     assert any("slots over steps along K" in each for each in texts)
     assert sum("swizzled: piece 0 of 8 rows is read without a conflict" in each for each in texts) == 2
-    assert "Tiles, pipeline and banks of the kernel" in (tmp_path / "out" / "index.html").read_text()
+    shown = data_of((tmp_path / "out" / "index.html").read_text())["answer"]
+    assert len(shown["drawings"]) == 5  # the product, a block's tile, the pipeline, and the banks of A and of B
+    assert shown["code"] in ("sass", "ptx")

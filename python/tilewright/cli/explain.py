@@ -5,13 +5,13 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Mapping
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from tilewright import knobs
-from tilewright.cli import explain_against, explain_count, explain_folder, explain_moves, options
+from tilewright.cli import explain_against, explain_count, explain_folder, options
 
 if TYPE_CHECKING:
     from tilewright.cli.module_problem import ModuleProblem
@@ -44,14 +44,15 @@ def explain(count: bool, measure: bool, against: str | None, output: str, **aske
     """Show how a product, or what is in FILE.mlir, is compiled, stage by stage.
 
     Writes the schedule, the IR after every stage, the assembly, and the hot loop with llvm-mca's analysis. index.html among
-    them lets you step through the stages with the differences marked; moves.txt says what each loop touches and what comes from
-    beyond each cache; tiles.svg draws the blocks of the schedule to scale. With --count, it also says how many instructions a call
-    executes, for a target that is emulated here.
+    them is the page of `tilewright lab`, in which you step through transform ops and passes; moves.txt says what each loop touches
+    and what comes from beyond each cache; tiles.svg draws the blocks of the schedule to scale. With --count, it also says how many
+    instructions a call executes, for a target that is emulated here.
     """
-    from tilewright.cli import explain_gpu, explain_hot, explain_page
+    from tilewright.cli import explain_gpu, explain_hot, explain_moves, explain_page
     from tilewright.cli.module_problem import ModuleProblem
     from tilewright.cli.problem import GpuProblem, given
     from tilewright.emit import attribution, hotloop
+    from tilewright.lab import blocks
 
     if not output:
         raise click.UsageError("-o is empty; expected the name of a folder")
@@ -68,9 +69,8 @@ def explain(count: bool, measure: bool, against: str | None, output: str, **aske
             raise click.UsageError("--against given for a GPU; expected a processor")
         explain_gpu.explain(problem, folder)
         return
-    with knobs.overridden(TILEWRIGHT_DEBUG_INFO="1"):
-        stages = problem.build("asm")
-    stages.texts["llvmir"] = attribution.without_tables(stages.texts["llvmir"])
+    compiled = explain_page.compiled(problem)
+    stages = compiled.built
     loop = hotloop.hottest(stages.texts["asm"], problem.target.architecture)
     analysis, note = explain_hot.analysis_of(problem, loop)
     counted = None
@@ -79,30 +79,41 @@ def explain(count: bool, measure: bool, against: str | None, output: str, **aske
             raise click.UsageError("--count given for a module; expected one product")
         counted = explain_count.count(problem, asked["schedule"], asked["parameters"])
     facts = _facts(problem, stages) | {"hot_loop": explain_hot.facts(loop, analysis, problem.target)}
-    moves = tiles = None
+    moved, levels = None, []
     if isinstance(problem, ModuleProblem):
         if measure:
             raise click.UsageError("--measure given for a module; expected one product")
     else:
-        percent = None if analysis is None else analysis.percent_of_bound
-        moves = _moves(problem, stages, percent, facts, measure=measure)
-        tiles = explain_moves.drawing(problem)
+        moved = explain_moves.of(problem, stages.texts, analysis, measure=measure)
+        if moved is not None:
+            facts["moves"] = moved.facts()
+        levels = blocks.of(problem.spec, problem.target, problem.sizes)
     if counted is not None:
         facts |= {"instructions": counted.kernel, "openblas_instructions": counted.openblas}
     names = _names(stages.texts)
-    files = {names[stage]: text.encode() for stage, text in stages.texts.items()}
+    plain = stages.texts | {"llvmir": attribution.without_tables(stages.texts["llvmir"])}
+    files = {names[stage]: text.encode() for stage, text in plain.items()}
     files |= explain_hot.files(loop, analysis)
-    if moves is not None:
-        files["moves.txt"] = moves.encode()
-    if tiles is not None:
-        files["tiles.svg"] = tiles.encode()
+    if moved is not None:
+        files["moves.txt"] = moved.text().encode()
+    if levels:
+        files["tiles.svg"] = blocks.svg(levels).encode()
     differences = None
     if earlier is not None:
         texts = {names[stage]: stages.texts[stage] for stage in ("schedule", "asm") if stage in stages.texts}
         differences = explain_against.text(earlier, (facts, texts))
         files["against.txt"] = differences.encode()
-    page = explain_page.Page(problem, stages, names, loop, analysis, note, counted, moves, tiles, differences)
-    files["index.html"] = explain_page.render(page).encode()
+    page = compiled.render(
+        stages,
+        hot=explain_hot.shown(loop, analysis, problem.target),
+        note=note,
+        workspace=stages.workspace,
+        moves=moved and moved.as_json(),
+        drawings=[blocks.svg([each]) for each in levels],
+        count=counted and asdict(counted),
+        differences=differences,
+    )
+    files["index.html"] = page.encode()
     explain_folder.write(folder, files, facts)
     click.echo(f"{folder / 'index.html'}: {problem}")
     click.echo(explain_hot.summary(loop, analysis))
@@ -111,27 +122,6 @@ def explain(count: bool, measure: bool, against: str | None, output: str, **aske
     for each in (note, counted.note if counted else None):
         if each:
             click.echo(f"tilewright: {each}", file=sys.stderr)
-
-
-def _moves(
-    problem: Problem, stages: Stages | Built, percent: float | None, facts: dict[str, Any], *, measure: bool
-) -> str | None:
-    """What the loops move, as text and among the facts; None where that is not known.
-
-    Raises:
-        click.UsageError: It is to be measured, and cannot.
-        TargetError: This machine does not run it.
-    """
-    nest = explain_moves.read(problem, stages.texts)
-    levels = None
-    if measure:
-        if nest is None or percent is None:
-            raise click.UsageError("--measure given for what is not modeled; expected static extents, and loops")
-        levels = explain_moves.measure(problem, nest, problem.flops, percent)
-    if nest is None:
-        return None
-    facts["moves"] = explain_moves.facts(nest, problem.target, levels)
-    return explain_moves.text(nest, problem.target, levels)
 
 
 def _names(texts: Mapping[str, str]) -> dict[str, str]:

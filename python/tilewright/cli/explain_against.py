@@ -5,15 +5,17 @@ from __future__ import annotations
 
 import difflib
 import json
+import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 from tilewright.cli import explain_folder
-from tilewright.cli.explain_diff import comparable
 from tilewright.cli.output import duration
 from tilewright.errors import TilewrightError
 
+_NAMES = re.compile(r"(?<![\w.])(%[\w$.-]+(?:[:#]\d+)?|\^bb\d+|#map\d*|!\d+)")
+"""Names of values, blocks and maps, which say nothing of what differs."""
 _SCHEDULE, _ASSEMBLY = "schedule.mlir", "kernel.s"
 _MOST_LINES = 80
 """Of a schedule's differences."""
@@ -123,7 +125,7 @@ def _shown(value: object) -> str:
 
 def _schedule(old: str, new: str) -> Iterator[str]:
     """The lines of the schedule that differ, without the names of values."""
-    found = list(difflib.unified_diff(comparable(old), comparable(new), lineterm="", n=0))[2:]
+    found = list(difflib.unified_diff(_comparable(old), _comparable(new), lineterm="", n=0))[2:]
     changed = [line for line in found if not line.startswith("@@")]
     if not changed:
         yield "the same transform ops"
@@ -133,6 +135,11 @@ def _schedule(old: str, new: str) -> Iterator[str]:
     yield from (f"  {line[: _MOST_LINES * 2]}" for line in changed[:_MOST_LINES])
     if len(changed) > _MOST_LINES:
         yield f"  and {len(changed) - _MOST_LINES} lines more"
+
+
+def _comparable(text: str) -> list[str]:
+    """The lines of a text as they are compared: without indentation and names of values."""
+    return [_NAMES.sub(lambda found: found.group()[0], line.strip()) for line in text.splitlines()]
 
 
 def _times(old: float | None, new: float | None) -> Iterator[str]:

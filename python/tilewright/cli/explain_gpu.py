@@ -3,15 +3,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
-from tilewright.cli import explain_folder, explain_gpu_view, explain_page
+from tilewright.cli import explain_folder, explain_page
+from tilewright.emit.pipeline import Record
 from tilewright.errors import TargetError
+from tilewright.lab import gpu_view
 
 if TYPE_CHECKING:
     from tilewright.cli.problem import GpuProblem
@@ -26,16 +27,20 @@ def explain(problem: GpuProblem, folder: Path) -> None:
     Raises:
         TilewrightError: It cannot be compiled, or not be written.
     """
-    stages = problem.build()
+    compiled = explain_page.compiled(problem)
+    stages = compiled.built
     problem = replace(problem, decided=stages.parameters)
     texts, assembled, note = _with_machine_code(stages)
     names = {stage: f"{number}-{stage}{_SUFFIXES.get(stage, '.mlir')}" for number, stage in enumerate(texts, 1)}
     files = {names[stage]: text.encode() for stage, text in texts.items()}
-    view = _view(problem, texts)
-    if view is not None:
-        files["tiles.svg"] = view.encode()
-    page = explain_page.Page(problem, explain_page.Texts(texts), names, None, None, note, tiles=view)
-    files["index.html"] = explain_page.render(page).encode()
+    m, n, k = (each if isinstance(each, int) else 0 for each in (problem.spec.m, problem.spec.n, problem.spec.k))
+    drawn = gpu_view.drawings((m, n, k), problem.sizes, texts)
+    if drawn:
+        files["tiles.svg"] = gpu_view.svg(drawn).encode()
+    page = replace(compiled, problem=problem).render(
+        Record(texts, stages.seconds), note=note, drawings=[gpu_view.svg([each]) for each in drawn]
+    )
+    files["index.html"] = page.encode()
     facts = {
         **problem.facts(),
         "target": problem.target.name,
@@ -55,16 +60,6 @@ def explain(problem: GpuProblem, folder: Path) -> None:
         )
     if note:
         click.echo(f"tilewright: {note}", err=True)
-
-
-def _view(problem: GpuProblem, texts: Mapping[str, str]) -> str | None:
-    """Tiles, pipeline and banks as a drawing; None where there is nothing to draw."""
-    spec, sizes = problem.spec, problem.sizes
-    m, n, k = (each if isinstance(each, int) else 0 for each in (spec.m, spec.n, spec.k))
-    levels = explain_gpu_view.levels((m, n, k), sizes)
-    shared = explain_gpu_view.buffers(texts.get("threads", ""))
-    stages = sizes.get("stages", 1)
-    return explain_gpu_view.svg(levels, stages, shared) if levels or shared or stages > 1 else None
 
 
 def _with_machine_code(stages: GpuStages) -> tuple[dict[str, str], Assembled | None, str | None]:

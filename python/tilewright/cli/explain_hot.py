@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from tilewright.emit import mca
+from tilewright.emit import hot_report, mca
 from tilewright.errors import TargetError
 
 if TYPE_CHECKING:
@@ -64,6 +64,11 @@ def facts(loop: HotLoop | None, analysis: Analysis | None, target: Target) -> di
             "percent_of_bound": analysis.percent_of_bound,
         }
     return found
+
+
+def shown(loop: HotLoop | None, analysis: Analysis | None, target: Target) -> dict[str, Any] | None:
+    """What the page shows of the loop."""
+    return None if loop is None else hot_report.report(loop, analysis, target)
 
 
 def summary(loop: HotLoop | None, analysis: Analysis | None) -> str:

@@ -7,11 +7,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from tilewright.cli import explain_tiles
+import click
+
 from tilewright.cli.output import duration
+from tilewright.lab import moves
 
 if TYPE_CHECKING:
     from tilewright.cli.problem import Problem
+    from tilewright.emit.mca import Analysis
     from tilewright.emit.traffic import Nest
     from tilewright.targets import Target
 
@@ -31,6 +34,10 @@ class Levels:
     predicted: Mapping[str, float]
     measured: float
 
+    def as_json(self) -> dict[str, Any]:
+        """Both, for programs."""
+        return {"predicted": dict(self.predicted), "measured": self.measured}
+
     @property
     def slowest(self) -> str:
         """The part that takes longest."""
@@ -42,38 +49,58 @@ class Levels:
         return abs(self.measured - self.predicted[self.slowest]) > _APART * self.measured
 
 
-def read(problem: Problem, texts: Mapping[str, str]) -> Nest | None:
-    """The nest of a product's kernel; None where what it moves is not known here."""
-    from tilewright.build import contexts
-    from tilewright.emit import traffic
-    from tilewright.mlir import ir
+@dataclass(frozen=True, slots=True)
+class Moved:
+    """What a kernel moves, and what that takes.
 
-    text = texts.get("bufferized", "")
-    if not text or "// -----" in text:
-        return None
-    further = [f"operand {number}" for number in range(3, len(problem.spec.operands) + 1)]
-    with contexts.new() as context, ir.Location.unknown():
-        return traffic.read(ir.Module.parse(text, context), ["A", "B", *further, "C"], problem.sizes)
+    Attributes:
+        nest: Its loops.
+        target: For which target it is.
+        levels: The time by part of the machine; None where it was not measured.
+    """
+
+    nest: Nest
+    target: Target
+    levels: Levels | None
+
+    def text(self) -> str:
+        """What a person reads."""
+        return text(self.nest, self.target, self.levels)
+
+    def facts(self) -> dict[str, Any]:
+        """What a program may want to know."""
+        moved = {"accesses": self.nest.moved(0), **moves.beyond(self.nest, self.target)}
+        return {"loops": moves.loops(self.nest), "moved_beyond": moved, "seconds": self._seconds()}
+
+    def as_json(self) -> dict[str, Any]:
+        """What the page shows."""
+        return moves.as_json(self.nest, self.target) | {"seconds": self._seconds()}
+
+    def _seconds(self) -> dict[str, Any] | None:
+        return None if self.levels is None else self.levels.as_json()
 
 
-def caches(target: Target) -> dict[str, int]:
-    """The bytes of each cache of a target."""
-    found = {"L1": target.l1.bytes, "L2": target.l2.bytes}
-    return found | ({"L3": target.l3.bytes} if target.l3 is not None else {})
+def of(problem: Problem, texts: Mapping[str, str], analysis: Analysis | None, *, measure: bool) -> Moved | None:
+    """What a product's kernel moves; None where that is not known.
+
+    Raises:
+        click.UsageError: It is to be measured, and cannot.
+        TargetError: This machine does not run it.
+    """
+    nest = moves.read(problem.spec, texts, problem.sizes)
+    if not measure:
+        return nest and Moved(nest, problem.target, None)
+    if nest is None or analysis is None:
+        raise click.UsageError("--measure given for what is not modeled; expected static extents, and loops")
+    return Moved(nest, problem.target, measured(problem, nest, analysis.percent_of_bound))
 
 
-def is_private(cache: str) -> bool:
-    """Whether each core has a cache of that name of its own."""
-    return cache != "L3"
-
-
-def measure(problem: Problem, nest: Nest, flops: float, percent_of_bound: float) -> Levels:
+def measured(problem: Problem, nest: Nest, percent_of_bound: float) -> Levels:
     """Measures the kernel, this machine's peak and its bandwidths, and predicts each part's time from these, on a core for each thread.
 
     Args:
         problem: What is measured.
         nest: What it moves.
-        flops: The operations of a call.
         percent_of_bound: Of the multiply-add bound, that of its hot loop.
 
     Raises:
@@ -93,18 +120,20 @@ def measure(problem: Problem, nest: Nest, flops: float, percent_of_bound: float)
     trial = Trial.random(kernel, spec, 0)
     trial()
     with pinned(chosen):
-        measured, _ = median_of(trial)
+        seconds, _ = median_of(trial)
     peak = Peak(target, (spec.a_type.name, spec.b_type.name), chosen)
     rate = peak.sample(peak.calibrate(0.02))
     peak.close()
     speeds = bandwidth.by_level(target, chosen)
-    predicted = {"ports": flops / (rate * percent_of_bound / 100)}
+    predicted = {"ports": problem.flops / (rate * percent_of_bound / 100)}
     held, last = 0, ""
     for name, speed in speeds.items():
-        if nest.footprint > held * (threads if is_private(last) else 1):  # Otherwise it is there from the call before.
-            predicted[name] = sum(nest.moved(held, private=is_private(last)).values()) / (speed * 1e9)
-        held, last = caches(target).get(name, held), name
-    return Levels(predicted, measured)
+        if nest.footprint > held * (
+            threads if moves.is_private(last) else 1
+        ):  # Otherwise it is there from the call before.
+            predicted[name] = sum(nest.moved(held, private=moves.is_private(last)).values()) / (speed * 1e9)
+        held, last = moves.caches(target).get(name, held), name
+    return Levels(predicted, seconds)
 
 
 def text(nest: Nest, target: Target, levels: Levels | None) -> str:
@@ -117,9 +146,9 @@ def text(nest: Nest, target: Target, levels: Levels | None) -> str:
             how = f"{loop.trips:.4g} {loop.name}, {min(loop.shares):.4g} to {max(loop.shares):.4g} tiles each"
         head = f"{'  ' * loop.depth}{how}"
         lines.append(f"{head:<40} {touched}")
-    sizes = caches(target)
+    sizes = moves.caches(target)
     names = ["all accesses", *(f"beyond {name}, {_size(size)}" for name, size in sizes.items())]
-    moved = [nest.moved(0), *(nest.moved(size, private=is_private(name)) for name, size in sizes.items())]
+    moved = [nest.moved(0), *moves.beyond(nest, target).values()]
     lines += ["", "What a call moves:", "", " " * 16 + "".join(f"{name:>22}" for name in names)]
     for buffer in nest.buffers:
         lines.append(f"{buffer:<16}" + "".join(f"{_size(each.get(buffer, 0)):>22}" for each in moved))
@@ -147,36 +176,6 @@ def text(nest: Nest, target: Target, levels: Levels | None) -> str:
             )
             lines += ["", f"Measured and predicted ({levels.slowest}) part by more than {_APART:.0%}: {why}."]
     return "\n".join(lines) + "\n"
-
-
-def facts(nest: Nest, target: Target, levels: Levels | None) -> dict[str, Any]:
-    """What a program may want to know."""
-    loops = [
-        {
-            "name": loop.name,
-            "depth": loop.depth,
-            "step": loop.step,
-            "trips": loop.trips,
-            "shares": list(loop.shares),
-            "touched": nest.touched(number),
-        }
-        for number, loop in enumerate(nest.loops)
-    ]
-    moved = {"accesses": nest.moved(0)} | {
-        name: nest.moved(size, private=is_private(name)) for name, size in caches(target).items()
-    }
-    times = None if levels is None else {"predicted": dict(levels.predicted), "measured": levels.measured}
-    return {"loops": loops, "moved_beyond": moved, "seconds": times}
-
-
-def drawing(problem: Problem) -> str | None:
-    """The blocks of a schedule as SVG; None where extents are dynamic, or the schedule has no register tile."""
-    spec, target = problem.spec, problem.target
-    m, n, k = (each if isinstance(each, int) else 0 for each in (spec.m, spec.n, spec.k))
-    elements = {"A": spec.a_type, "B": spec.b_type, "C": spec.c_type}
-    bytes_of = {name: max(1, each.bits // 8) for name, each in elements.items()}
-    levels = explain_tiles.levels((m, n, k), problem.sizes, target.lanes(spec.acc_type), bytes_of, caches(target))
-    return explain_tiles.svg(levels) if levels else None
 
 
 def _size(count: float) -> str:

@@ -135,7 +135,7 @@ def run(
     known = knobs.load()
     into = None if known.dump_dir is None else dump.folder(known.dump_dir, title)
     folder = into and into / "passes"
-    watch = Watch(folder, known.time_passes, located=known.debug_info) if into or known.time_passes else None
+    watch = Watch(folder, known.time_passes, located=bool(known.debug_info)) if into or known.time_passes else None
     for number, stage in enumerate(FAMILIES[family]):
         if (family, stage) == _ASIDE and until == BINARY:
             continue

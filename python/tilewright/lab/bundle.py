@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import functools
 import re
 from importlib import resources
 
@@ -11,19 +12,27 @@ _EXPORT = re.compile(r"^export (?=(async )?(function|const|class|let)\b)", re.MU
 _NAMES = re.compile(r"^export (?:async )?(?:function|const|class|let) (\w+)", re.MULTILINE)
 _STYLES = re.compile(r'<link rel="stylesheet" href="static/([\w.]+)">\n')
 _SCRIPT = re.compile(r'<script type="module" src="static/([\w.]+)"></script>\n')
+_POLICY = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; img-src data:; base-uri 'none'; form-action 'none'"
 _ICON = re.compile(r'<link rel="icon" [^>]*>')
 
 
-def parts() -> dict[str, str]:
-    """The page's ``html`` with places for styles and scripts, its ``css``, and its ``js`` as one script."""
+PLACE = "<!--data-->"
+"""Where the page's data goes, packed."""
+
+
+@functools.cache
+def page() -> str:
+    """The page with its styles and scripts in it, and `PLACE` in the element that `saved.js` reads."""
     html = _file("index.html")
     css = "".join(_file(name) for name in _STYLES.findall(html))
     (main,) = _SCRIPT.findall(html)
     modules: dict[str, str] = {}
     _collect(main, modules)
     html = _ICON.sub('<link rel="icon" href="data:,">', _SCRIPT.sub("", _STYLES.sub("", html)))
-    html = html.replace("</head>", "<!--styles-->\n</head>").replace("</body>", "<!--scripts-->\n</body>")
-    return {"html": html, "css": css, "js": "".join(modules.values())}
+    head = f'<meta http-equiv="Content-Security-Policy" content="{_POLICY}">\n<style>{css}</style>\n</head>'
+    data = f'<script type="text/plain" id="saved">{PLACE}</script>'
+    scripts = f"{data}\n<script>{''.join(modules.values())}</script>\n</body>"
+    return html.replace("</head>", head).replace("</body>", scripts)
 
 
 def _collect(name: str, modules: dict[str, str]) -> None:

@@ -82,7 +82,7 @@ def application(compiler: Compiler, token: str, hosts: tuple[str, ...]) -> Starl
         )
 
     async def one_file(_request: Request) -> Response:
-        return JSONResponse(bundle.parts())
+        return JSONResponse({"page": bundle.page(), "place": bundle.PLACE})
 
     def asking(kind: str) -> Handler:
         async def asked(request: Request) -> Response:

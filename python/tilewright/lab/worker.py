@@ -55,7 +55,7 @@ def _text(request: dict[str, Any], spec: MatmulSpec, target: Target, tell: child
 def _compile(request: dict[str, Any], spec: MatmulSpec, target: Target, tell: child.Tell) -> dict[str, Any]:
     """Everything up to the assembly."""
     plan, knobs = wanted.plan(request, spec, target, tell)
-    return {**stepped.compiled(plan, spec, target, tell), "knobs": knobs}
+    return {**stepped.compiled(plan, knobs, spec, target, tell), "knobs": knobs}
 
 
 def _trace(request: dict[str, Any], spec: MatmulSpec, target: Target, tell: child.Tell) -> dict[str, Any]:

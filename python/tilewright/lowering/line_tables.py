@@ -16,7 +16,7 @@ def wanted(target: Target) -> bool:
 
     Not those that use SME's streaming mode: LLVM would have them keep the vector length for debuggers, by calls of the C runtime.
     """
-    return knobs.load().debug_info and not target.streaming_bits
+    return bool(knobs.load().debug_info) and not target.streaming_bits
 
 
 def add(module: ir.Module, target: Target) -> None:

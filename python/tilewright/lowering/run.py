@@ -17,8 +17,11 @@ from tilewright.mlir.dialects import func
 from tilewright.mlir.passmanager import PassManager
 from tilewright.operator_specs import OperatorSpec
 from tilewright.payload.abi import ENTRY
+from tilewright.payload.text import parse
 from tilewright.spec import MatmulSpec
 
+PRINTED = "schedule.mlir"
+"""The file that line tables name where they tell the lines of the printed schedule."""
 _REMEDY = "See `tilewright trace` for what each op before it did, or put a transform.print before it"
 _REMEDIES = {
     "Attempted to vectorize, but failed": "Tile by sizes that divide the extents, or pad or peel what is left (steps.pad, steps.peel): "
@@ -40,9 +43,11 @@ def apply_schedule(payload: ir.Module, schedule: ir.Module, spec: MatmulSpec | O
     """
     if spec.is_empty:
         _refuse_to_tile(schedule, spec, name)
-    before = payload.operation.clone().operation
+    before, tables = payload.operation.clone().operation, knobs.load().debug_info
+    if tables == "text":
+        schedule, name = parse(str(schedule), PRINTED, payload.context), PRINTED
     try:
-        if knobs.load().debug_info:
+        if tables:
             with provenance.marking(payload) as mark:
                 _run_script(payload, schedule, name, "scheduled", [mark])
         else:

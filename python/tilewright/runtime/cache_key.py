@@ -40,7 +40,7 @@ class Compilation:
         cases: The cases of a dynamic spec, each with its plan.
         plain: Whether each op of a module becomes loops over elements.
         form: Whether rows of A and B, and of C, are aligned; None where there is one form.
-        debug_info: Whether it has line tables.
+        debug_info: Which lines of the schedule its line tables tell; empty where it has none.
         coverage: Whether it records what of its code runs.
         assembler: What tells the program that assembles PTX from another one; empty without.
         compiler: A digest of the package's sources, and of what it is linked with.
@@ -56,7 +56,7 @@ class Compilation:
     cases: tuple[Case, ...] = ()
     plain: bool = False
     form: tuple[bool, bool] | None = None
-    debug_info: bool = field(default_factory=lambda: knobs.load().debug_info)
+    debug_info: str = field(default_factory=lambda: knobs.load().debug_info)
     coverage: bool = field(default_factory=lambda: knobs.load().coverage is not None)
     assembler: str = ""
     compiler: str = field(default_factory=versions.fingerprint)

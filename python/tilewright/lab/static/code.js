@@ -6,8 +6,17 @@ import { SAME } from "./diff.js";
 import { byId, make } from "./dom.js";
 import { light, onLight, pin } from "./link.js";
 import { numbers, numberTiles } from "./numbers.js";
+import { isSaved } from "./saved.js";
 
-const views = [["asm", "Assembly"], ["hot", "Hot loop"], ["memory", "Memory"], ["numbers", "Numbers"]];
+// By name: the title, and whether there is something to show of an answer and of what ran.
+const views = {
+  asm: ["Assembly", () => true],
+  hot: ["Hot loop", () => true],
+  memory: ["Memory", () => true],
+  drawings: ["Blocks", (answer) => answer.drawings.length],
+  numbers: ["Numbers", (_, ran) => ran || !isSaved()],
+  differences: ["Compared", (answer) => answer.differences],
+};
 
 export class Code {
   constructor() {
@@ -16,12 +25,13 @@ export class Code {
     this.ran = null;
     this.busy = false;
     this.place = byId("view");
-    byId("views").replaceChildren(...views.map(([name, title]) => make("button", { type: "button", role: "tab", id: `view-${name}`, "aria-selected": "false", onclick: () => this.choose(name) }, title)));
+    byId("views").replaceChildren(...Object.entries(views).map(([name, [title]]) => make("button", { type: "button", role: "tab", id: `view-${name}`, "aria-selected": "false", onclick: () => this.choose(name) }, title)));
     byId("views").onkeydown = (event) => {
       const by = { ArrowLeft: -1, ArrowRight: 1 }[event.key];
       if (!by || event.altKey) return;
       event.preventDefault();
-      const at = views.findIndex(([name]) => name === this.view), next = views[(at + by + views.length) % views.length][0];
+      const there = Object.keys(views).filter((name) => !byId(`view-${name}`).hidden);
+      const next = there[(there.indexOf(this.view) + by + there.length) % there.length];
       this.choose(next);
       byId(`view-${next}`).focus();
     };
@@ -45,7 +55,7 @@ export class Code {
 
   choose(name) {
     this.view = name;
-    for (const [each] of views) {
+    for (const each of Object.keys(views)) {
       byId(`view-${each}`).setAttribute("aria-selected", String(each === name));
       byId(`view-${each}`).setAttribute("tabindex", each === name ? "0" : "-1");
     }
@@ -57,31 +67,46 @@ export class Code {
   show() {
     const answer = this.answer;
     if (!answer) return;
+    for (const [name, [, isThere]] of Object.entries(views)) byId(`view-${name}`).hidden = !isThere(answer, this.ran || this.busy);
+    if (byId(`view-${this.view}`).hidden) {
+      this.choose("asm");
+      return;
+    }
     byId("tiles").replaceChildren(...numberTiles(answer, this.ran), ...costTiles(answer));
     this.place.classList.toggle("padded", this.view !== "asm");
     const top = this.place.scrollTop;
     if (this.view === "asm") this.showAssembly(answer);
     else {
-      const made = { hot: () => hotLoop(answer), memory: () => memory(answer, this.ran), numbers: () => numbers(answer, this.ran, this.busy) }[this.view]();
+      const made = {
+        hot: () => hotLoop(answer),
+        memory: () => memory(answer, this.ran),
+        drawings: () => [make("div", { class: "drawings" }, answer.drawings.map(drawing))],
+        numbers: () => numbers(answer, this.ran, this.busy),
+        differences: () => [make("pre", { class: "nest" }, answer.differences)],
+      }[this.view]();
       this.place.replaceChildren(...made.flat(2).filter(Boolean));
     }
     this.place.scrollTop = top;
   }
 
   showAssembly(answer) {
-    if (!("asm" in answer.stages)) {
+    if (!answer.code) {
       this.place.replaceChildren(make("p", { class: "empty" }, "There is no assembly."));
       return;
     }
     this.place.replaceChildren(this.assembly.place);
     if (this.shown === answer) return;
     this.shown = answer;
-    const lines = unpack(answer.texts, answer.stages.asm);
+    const lines = unpack(answer.texts, answer.stages[answer.code]);
     const hot = hotRows(lines, answer.hot);
-    this.assembly.show(lines.map((line) => [SAME, line]), "asm", { hot });
+    this.assembly.show(lines.map((line) => [SAME, line]), answer.language, { hot });
     const first = [...hot][0];
     if (first !== undefined) requestAnimationFrame(() => { this.place.scrollTop = Math.max(0, first - 6) * (this.assembly.rows[0]?.getBoundingClientRect().height || 18); });
   }
+}
+
+function drawing(text) {
+  return document.importNode(new DOMParser().parseFromString(text, "image/svg+xml").documentElement, true);
 }
 
 // The rows of the hot loop: for each of its labels, the instructions after it.
@@ -94,8 +119,8 @@ function hotRows(lines, hot) {
   if (at < 0) return found;
   found.add(at);
   for (let next = 0; next < waiting.length && ++at < lines.length;) {
-    const text = plain(lines[at].text.split("#")[0]);
-    if (text === waiting[next]) next++;
+    const text = plain(lines[at].text);
+    if (text === waiting[next] || plain(text.split(/ (?:#|\/\/|;) /)[0]) === waiting[next]) next++;
     else if (text !== "" && !text.endsWith(":") && !text.startsWith(".")) continue;
     found.add(at);
   }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // What the code costs: the hot loop's instructions and ports by llvm-mca, what the loops move, and the roofline.
-import { bytes, draw, make, number, plural } from "./dom.js";
+import { bytes, draw, duration, make, number, plural } from "./dom.js";
 import { colored } from "./highlight.js";
 import { lineOf } from "./link.js";
 
@@ -19,6 +19,8 @@ export function costTiles(answer) {
   if (!hot) return [];
   const products = hot.tiles || hot.fma || hot.multiplies;
   return [
+    answer.count ? tile(number(answer.count.kernel), "instructions a call, in the emulator") : null,
+    answer.count?.openblas ? tile(number(answer.count.kernel / answer.count.openblas, 2), `of the instructions of OpenBLAS ${answer.count.version}`) : null,
     analysis ? tile(`${number(analysis.percent, 0)} %`, "of the multiply-add bound, hot loop", analysis.percent >= 90 ? "good" : analysis.percent < 50 ? "bad" : "") : null,
     analysis ? tile(number(analysis.cycles), "cycles an iteration") : null,
     tile(`${products} / ${hot.loads}`, `${hot.tiles ? "tile products" : hot.fma ? "multiply-adds" : "multiplications"} / loads`),
@@ -28,7 +30,7 @@ export function costTiles(answer) {
 
 export function hotLoop(answer) {
   const hot = answer.hot, analysis = hot?.analysis;
-  if (!hot) return [make("p", { class: "soft" }, answer.note)];
+  if (!hot) return [make("p", { class: "soft" }, answer.note || "There is no loop with arithmetic, or this target's code is not analyzed.")];
   const mix = Object.entries(hot.mix), total = hot.instructions.length;
   return [
     make("h3", {}, `${plural(total, "instruction")} in ${hot.label}, ${number(hot.flops)} operations an iteration`),
@@ -52,13 +54,15 @@ export function memory(answer, ran) {
   const label = (level) => (level === "registers" ? "all" : `beyond ${level}`);
   return [
     make("h3", {}, "What an iteration of each loop touches, each byte once"),
-    make("div", { class: "nest" }, moves.loops.map((loop) => make("div", {}, "  ".repeat(loop.depth), make("span", { class: "tag" }, loop.name), ` by ${loop.step}, ${number(loop.trips, 2)} times  `,
+    make("div", { class: "nest" }, moves.loops.map((loop) => make("div", {}, "  ".repeat(loop.depth), make("span", { class: "tag" }, loop.name), loop.shares.length ? ` ${number(Math.min(...loop.shares), 2)} to ${number(Math.max(...loop.shares), 2)} tiles each  ` : ` by ${loop.step}, ${number(loop.trips, 2)} times  `,
       make("span", { class: "comment" }, Object.entries(loop.touched).filter(([, count]) => count >= 1).map(([name, count]) => `${name} ${bytes(count)}`).join(", "))))),
     make("h3", {}, "What a call moves"),
     make("div", { class: "scroll" }, make("table", { class: "moved" }, make("tr", {}, make("th", {}), levels.map(([level]) => make("th", { class: "right" }, label(level)))),
       Object.keys(moves.buffers).map((name) => make("tr", {}, make("td", {}, name), levels.map(([, , by]) => make("td", { class: "right" }, bytes(by[name] || 0))))),
       make("tr", {}, make("td", {}, "sum"), levels.map(([, sum]) => make("td", { class: "right" }, bytes(sum)))))),
     make("p", { class: "soft" }, `By footprints, with ${Object.entries(moves.caches).map(([level, size]) => `${level} of ${bytes(size)}`).join(", ")}. A cache serves a repetition where all that one iteration touches fits into it.`),
+    moves.seconds ? [make("h3", {}, "Time of a call, if nothing else cost time"),
+      bars([...Object.entries(moves.seconds.predicted), ["measured", moves.seconds.measured]].map(([name, each]) => [name, each, duration(each)]), Math.max(moves.seconds.measured, ...Object.values(moves.seconds.predicted)))] : null,
     ran?.peak && answer.flops ? [make("h3", {}, "Roofline"), roofline(answer, levels, ran)] : null,
   ];
 }

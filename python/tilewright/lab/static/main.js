@@ -159,24 +159,26 @@ async function share() {
 // One file that needs no server: the page with all that is shown in it.
 async function save() {
   if (!code.answer || !steps.trace) return;
-  const page = await savedPage(await bundle(), { problem: problem(), answer: code.answer, trace: steps.trace, ran: code.ran });
+  const asks = problem(), title = `${asks.shape} ${asks.dtype} ${asks.layout}${asks.epilogue && ` ${asks.epilogue}`} for ${asks.target}`;
+  const page = await savedPage(await bundle(), { problem: { ...asks, title }, answer: code.answer, trace: steps.trace, ran: code.ran });
   make("a", { href: URL.createObjectURL(new Blob([page], { type: "text/html" })), download: "tilewright-lab.html" }).click();
   status(`saved, ${bytes(page.length)}`);
 }
 
-// Shows what a file that `save` wrote holds.
+// Shows what a file holds that `save` wrote, or `tilewright explain`.
 function showSaved({ problem: saved, answer, trace, ran }) {
   document.documentElement.classList.add("static");
-  for (const each of document.querySelectorAll("#product input, #product select, #editor textarea")) each[each.tagName === "TEXTAREA" ? "readOnly" : "disabled"] = true;
-  byId("target").replaceChildren(option(saved.target, saved.target));
+  byId("title").hidden = false;
+  byId("title").textContent = document.title = saved.title;
+  document.querySelector("#editor textarea").readOnly = true;
   put(saved);
   code.take(answer);
   code.takeNumbers(ran, false);
   knobs.show(answer.knobs);
   for (const each of document.querySelectorAll("#knobs input")) each.disabled = true;
   made(answer);
-  steps.take(trace);
-  status("saved by tilewright lab");
+  steps.take({ ...trace, texts: trace.texts || answer.texts });
+  byId("isolation").textContent = trace.left_out || "";
 }
 
 // Marks the lines of the schedule that made something.

@@ -6,13 +6,14 @@ import { packed, unpacked } from "./state.js";
 const place = "saved";
 
 // The page of `bundle.py` with what is to be shown, packed.
-export async function savedPage(parts, shown) {
+export async function savedPage({ page, place: at }, shown) {
   const data = await packed(shown);
-  return parts.html.replace("<!--styles-->", () => `<style>${parts.css}</style>`)
-    .replace("<!--scripts-->", () => `<script type="text/plain" id="${place}">${data}</${"script"}>\n<script>${parts.js}</${"script"}>`);
+  return page.replace(at, () => data);
 }
+
+export const isSaved = () => byId(place) !== null;
 
 // What the file holds; null where the page is a server's.
 export async function savedState() {
-  return byId(place) ? unpacked(byId(place).textContent) : null;
+  return isSaved() ? unpacked(byId(place).textContent) : null;
 }

@@ -113,7 +113,6 @@ export class Steps {
       byId("ir").replaceChildren(make("div", { class: "empty" }, this.failed ? "No step has run." : ""));
       return;
     }
-    const language = step.kind.startsWith("LLVM") ? "llvm" : "mlir";
     const after = unpack(this.texts, step.after);
     if (!this.diffs.has(step.number)) this.diffs.set(step.number, step.changed ? difference(unpack(this.texts, step.before), after) : null);
     const pairs = this.diffs.get(step.number);
@@ -123,7 +122,7 @@ export class Steps {
     byId("step-name").title = `${step.kind}, ${step.source || step.stage}`;
     byId("handles").replaceChildren(...step.handles.flatMap((held, index) => [
       make("div", {}, make("span", { class: "tag" }, `result ${index}`), ` holds ${held.length === 1 ? "" : `${held.length}: `}${held[0] || (held.length ? "" : "nothing")}${held.length > 1 ? " …" : ""}`)]));
-    this.view.show(pairs || after.map((line) => [SAME, line]), language, { changes: byId("changes").checked && pairs !== null });
+    this.view.show(pairs || after.map((line) => [SAME, line]), step.language, { changes: byId("changes").checked && pairs !== null });
     if (pairs && !byId("changes").checked) {
       const first = byId("ir").querySelector(".added, .removed");
       if (first) byId("ir").scrollTop = Math.max(0, first.offsetTop - byId("ir").offsetTop - 60);

@@ -59,7 +59,7 @@ def join(
     declared |= {f"{symbol(number)}{suffix}" for number in range(len(products)) for suffix in ("", "_pack")}
     for name, (_, module) in functions.items():
         _take(module, joined, f"{name}_", declared, kept=name)
-    body = str(joined.operation.get_asm(assume_verified=True, enable_debug_info=knobs.load().debug_info))
+    body = str(joined.operation.get_asm(assume_verified=True, enable_debug_info=bool(knobs.load().debug_info)))
     entries = "".join(
         _entry(signature, name, target, declared, _bytes_of(module, name))
         for name, (signature, module) in functions.items()

@@ -7,6 +7,10 @@ import html
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
+from tilewright.lab.moves import caches
+from tilewright.spec import MatmulSpec
+from tilewright.targets.base import Target
+
 _SIDE = 190.0
 """The longest side of a drawn matrix, in pixels."""
 _LEAST = 1.5
@@ -73,6 +77,14 @@ def levels(
     registers = f"{mr}×{vectors} registers of {lanes} sums" if lanes <= nr else f"{mr} rows of {nr} sums"
     found.append(Level(f"the register tile, {mr}×{nr}", mr, nr, 1, None, registers, lanes))
     return found
+
+
+def of(spec: MatmulSpec, target: Target, sizes: Mapping[str, int]) -> list[Level]:
+    """The levels of a schedule; none where extents are dynamic, or the schedule has no register tile."""
+    m, n, k = (each if isinstance(each, int) else 0 for each in (spec.m, spec.n, spec.k))
+    elements = {"A": spec.a_type, "B": spec.b_type, "C": spec.c_type}
+    bytes_of = {name: max(1, each.bits // 8) for name, each in elements.items()}
+    return levels((m, n, k), sizes, target.lanes(spec.acc_type), bytes_of, caches(target))
 
 
 def svg(drawn: list[Level]) -> str:

@@ -4,11 +4,11 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from tilewright.cli import explain_tiles
-from tilewright.cli.explain_tiles import Level
+from tilewright.lab import blocks
+from tilewright.lab.blocks import Level
 
 _PARTS = (("wm", "wn", "warp"), ("rows", "columns", "thread"))
 """The sizes of the part of a tile that a warp or a thread has."""
@@ -22,6 +22,9 @@ _FEWEST = 4
 _AFTER = 4
 """Steps that are drawn after the pipeline is full."""
 _CELL, _HEIGHT, _TOP = 26.0, 20.0, 40.0
+
+Drawing = tuple[str, float, float]
+"""What is drawn, as SVG, and its width and height."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,16 +85,22 @@ def _inside(block: tuple[int, int, int], extents: tuple[int, int, int]) -> tuple
     return m, n, k
 
 
-def svg(drawn: list[Level], stages: int, shared: list[Buffer]) -> str:
-    """Everything below one another: tiles to scale, the pipeline, and the banks of each buffer."""
-    parts, height, width = list[str](), 0.0, 200.0
-    blocks = [_levels(drawn)] if drawn else []
-    blocks += [pipeline(stages)] if stages > 1 else []
+def drawings(extents: tuple[int, int, int], sizes: Mapping[str, int], texts: Mapping[str, str]) -> list[Drawing]:
+    """Tiles, pipeline and banks of a kernel of which these are the texts of the stages; an extent is 0 where it is dynamic."""
+    drawn, shared = levels(extents, sizes), buffers(texts.get("threads", ""))
+    stages = sizes.get("stages", 1)
+    made = [_level(each) for each in drawn]
+    made += [pipeline(stages)] if stages > 1 else []
     named = (
         zip(shared, "AB", strict=True) if len(shared) == len("AB") else ((each, "") for each in dict.fromkeys(shared))
     )
-    blocks += [banks(buffer, name) for buffer, name in named]
-    for text, wide, tall in blocks:
+    return made + [banks(buffer, name) for buffer, name in named]
+
+
+def svg(drawn: Sequence[Drawing]) -> str:
+    """Drawings below one another."""
+    parts, height, width = list[str](), 0.0, 200.0
+    for text, wide, tall in drawn:
         parts.append(f'<g transform="translate(0 {height:.1f})">{text}</g>')
         height, width = height + tall + 14, max(width, wide)
     return (
@@ -101,14 +110,14 @@ def svg(drawn: list[Level], stages: int, shared: list[Buffer]) -> str:
     )
 
 
-def _levels(drawn: list[Level]) -> tuple[str, float, float]:
-    """The levels of `explain_tiles`, and how large the drawing is."""
-    text = explain_tiles.svg(drawn)
+def _level(drawn: Level) -> Drawing:
+    """A level of `blocks`, and how large its drawing is."""
+    text = blocks.svg([drawn])
     width, height = (float(each) for each in re.findall(r'viewBox="0 0 (\d+) (\d+)"', text)[0])
     return text, width, height
 
 
-def pipeline(stages: int) -> tuple[str, float, float]:
+def pipeline(stages: int) -> Drawing:
     """The slots over steps along K: a tile is multiplied from one while copies to the others are in flight."""
     steps = stages + _AFTER
     parts = [
@@ -127,7 +136,7 @@ def pipeline(stages: int) -> tuple[str, float, float]:
     return "".join(parts), 70 + steps * _CELL, _TOP + stages * _HEIGHT
 
 
-def banks(buffer: Buffer, name: str) -> tuple[str, float, float]:
+def banks(buffer: Buffer, name: str) -> Drawing:
     """In which banks the pieces of eight rows lie: those of one column, which eight threads read together, are colored by piece."""
     among = BANKS // PIECE
     how = "swizzled" if buffer.is_swizzled else "padded by a piece"
