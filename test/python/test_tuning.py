@@ -28,9 +28,13 @@ SPEC = tw.MatmulSpec(m=24, n=32, k=48)
 HOST = targets.resolve("host")
 
 
-def searched(gains, start, ordered, near, trials=30):
+def alike(point):
+    """The kind of points that are all of one."""
+
+
+def searched(gains, start, ordered, near, kind=alike, trials=30):
     """A search on known gains: the best that it found, and how many trials it took."""
-    search = Search(start, ordered, near)
+    search = Search(start, ordered, near, kind)
     for count in range(trials):
         asked = search.ask()
         if asked is None:
@@ -60,13 +64,22 @@ def test_a_search_ends_where_nothing_is_gained():
 
 
 def test_nothing_is_tried_twice():
-    search = Search(0, [1, 2, 3, 2, 1], lambda point: [0, 1, 2], patience=100)
+    search = Search(0, [1, 2, 3, 2, 1], lambda point: [0, 1, 2], alike, patience=100)
     asked = []
     while (each := search.ask()) is not None:
         asked.append(each)
         search.tell(each, 1.0 + each)
     assert sorted(asked) == [1, 2, 3]
     assert search.ranked() == [3, 2, 1, 0]
+
+
+def test_the_likeliest_of_each_kind_comes_first():
+    search = Search(0, range(1, 40), lambda point: [], lambda point: point // 10)
+    asked = []
+    for _ in range(6):
+        asked.append(search.ask())
+        search.tell(asked[-1], 1.0)
+    assert asked == [10, 20, 30, 1, 11, 21]
 
 
 def times(*ratios):
@@ -135,7 +148,7 @@ def test_recorded_spaces_are_searched_in_thirty_trials(number):
                 found.append((abs(mine[differ[0]] - others[differ[0]]), str(other), other))
         return [each for _, _, each in sorted(found)]
 
-    best, trials = searched(gains, start, ordered, near)
+    best, trials = searched(gains, start, ordered, near, candidates.width)
     assert trials <= 30
     assert gains[best] >= 0.98 * max(gains.values())
 

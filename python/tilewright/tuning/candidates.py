@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import heapq
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from itertools import islice
 from typing import Any
@@ -48,6 +48,11 @@ class Candidate:
         return Blocking(**dict(self.sizes))
 
 
+def width(candidate: Candidate) -> int:
+    """The columns of the register tile of one of our strategies."""
+    return candidate.blocking.nr
+
+
 @dataclass(frozen=True, slots=True)
 class Space:
     """What may be tried, and in which order.
@@ -56,6 +61,7 @@ class Space:
         start: What is there without a search.
         ordered: Others, those first that are likely to win.
         near: Others that differ in little from one.
+        kind: What one is like, of those that predictions err about alike.
         arguments: How `products.compile` makes one: "schedule", "parameters" and "verify".
         own: What records call the user's schedule whose choices these are; None for strategies of ours, of which compilation takes
             the winner from then on.
@@ -64,6 +70,7 @@ class Space:
     start: Candidate
     ordered: Sequence[Candidate]
     near: Callable[[Candidate], Iterable[Candidate]]
+    kind: Callable[[Candidate], Hashable]
     arguments: Callable[[Candidate], dict[str, Any]]
     own: str | None = None
 
@@ -106,7 +113,7 @@ def of(spec: MatmulSpec, target: Target, plan: Plan) -> Space:
         return {"schedule": candidate.strategy, "parameters": dict(candidate.sizes), "verify": False}
 
     rest = [each for each in sorted(others, key=cost) if each != start and each not in seeds]
-    return Space(start, [*sorted(seeds, key=cost), *rest], near, arguments)
+    return Space(start, [*sorted(seeds, key=cost), *rest], near, width, arguments)
 
 
 def _model_sizes(name: str, spec: MatmulSpec, target: Target, threads: int) -> Blocking | None:

@@ -72,7 +72,7 @@ def space(text: str, called: str, folder: Path) -> Space:
         path.write_text(choices.made(text, dict(candidate.sizes)))
         return {"schedule": path, "parameters": None, "verify": True}
 
-    return Space(start, _ordered(start, open_), near, arguments, own=known)
+    return Space(start, _ordered(start, open_), near, lambda candidate: None, arguments, own=known)
 
 
 def _ordered(start: Candidate, options: Mapping[str, tuple[int, ...]]) -> list[Candidate]:

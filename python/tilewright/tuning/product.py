@@ -159,7 +159,7 @@ class _Tuning:
     ) -> None:
         self._spec, self._target, self._threads, self._space = spec, target, threads, space
         self._start, self._budget, self._tell = time.monotonic(), seconds, tell
-        self._search = Search(self._space.start, self._space.ordered, self._space.near)
+        self._search = Search(self._space.start, self._space.ordered, self._space.near, self._space.kind)
         self._log = Log(spec, target, database, threads)
         self._trials = 0
 
