@@ -57,20 +57,24 @@ class Moved:
         nest: Its loops.
         target: For which target it is.
         levels: The time by part of the machine; None where it was not measured.
+        tiles: Where tile registers multiply, how many tiles of each operand a call loads from each level; otherwise None.
     """
 
     nest: Nest
     target: Target
     levels: Levels | None
+    tiles: dict[str, dict[str, int]] | None = None
 
     def text(self) -> str:
         """What a person reads."""
-        return text(self.nest, self.target, self.levels)
+        found = text(self.nest, self.target, self.levels)
+        return found if self.tiles is None else found + _text_of_tiles(self.tiles)
 
     def facts(self) -> dict[str, Any]:
         """What a program may want to know."""
         moved = {"accesses": self.nest.moved(0), **moves.beyond(self.nest, self.target)}
-        return {"loops": moves.loops(self.nest), "moved_beyond": moved, "seconds": self._seconds()}
+        facts = {"loops": moves.loops(self.nest), "moved_beyond": moved, "seconds": self._seconds()}
+        return facts if self.tiles is None else facts | {"tile_loads": self.tiles}
 
     def as_json(self) -> dict[str, Any]:
         """What the page shows."""
@@ -89,10 +93,11 @@ def of(problem: Problem, texts: Mapping[str, str], analysis: Analysis | None, *,
     """
     nest = moves.read(problem.spec, texts, problem.sizes)
     if not measure:
-        return nest and Moved(nest, problem.target, None)
+        return nest and Moved(nest, problem.target, None, _tile_loads(problem))
     if nest is None or analysis is None:
         raise click.UsageError("--measure given for what is not modeled; expected static extents, and loops")
-    return Moved(nest, problem.target, measured(problem, nest, analysis.percent_of_bound))
+    levels = measured(problem, nest, analysis.percent_of_bound)
+    return Moved(nest, problem.target, levels, _tile_loads(problem))
 
 
 def measured(problem: Problem, nest: Nest, percent_of_bound: float) -> Levels:
@@ -176,6 +181,29 @@ def text(nest: Nest, target: Target, levels: Levels | None) -> str:
             )
             lines += ["", f"Measured and predicted ({levels.slowest}) part by more than {_APART:.0%}: {why}."]
     return "\n".join(lines) + "\n"
+
+
+def _tile_loads(problem: Problem) -> dict[str, dict[str, int]] | None:
+    """How many tiles of each operand a call loads, from each cache and from beyond L2, as the model of blocks has it.
+
+    None where no tile registers multiply, or extents are dynamic.
+    """
+    from tilewright.schedules import select
+    from tilewright.schedules.models import blocking
+
+    spec, target = problem.spec, problem.target
+    if spec.dynamic or not target.dot(*spec.multiplied).is_tile or not select.is_in_panels(problem.schedule):
+        return None
+    return blocking.tile_loads(spec, target, blocking.Blocking(**problem.sizes))
+
+
+def _text_of_tiles(found: Mapping[str, Mapping[str, int]]) -> str:
+    """What a person reads of them."""
+    levels = ("L1", "L2", "beyond")
+    lines = ["", "Tiles that are loaded, of up to 1 KiB:", "", " " * 16 + "".join(f"{level:>14}" for level in levels)]
+    lines += [f"{name:<16}" + "".join(f"{counts[level]:>14,}" for level in levels) for name, counts in found.items()]
+    sums = [sum(counts[level] for counts in found.values()) for level in levels]
+    return "\n".join([*lines, f"{'sum':<16}" + "".join(f"{each:>14,}" for each in sums)]) + "\n"
 
 
 def _size(count: float) -> str:

@@ -168,6 +168,7 @@ class _Packing:
         needed: The ops that it takes to do so.
         around: The innermost loop, or the function, around all that touches the allocation.
         blocks: The loops of which each step packs another block.
+        again: The loops of which each step packs the same.
     """
 
     allocation: ir.Operation
@@ -176,6 +177,7 @@ class _Packing:
     needed: set[ir.Operation]
     around: ir.Operation
     blocks: _Blocks
+    again: list[_Loop]
 
     @classmethod
     def of(cls, function: func.FuncOp) -> _Packing:
@@ -203,9 +205,10 @@ class _Packing:
         _check_order(around, writes, readers)
         loops = [_loop(op) for op in upwards(around)]
         moving = [loop for loop in reversed(loops) if body(loop.op).arguments[0] in arguments]
+        again = [loop for loop in loops if loop not in moving]
         buffer = ir.MemRefType(allocation.result.type)
         size = -(-workspace.bytes_of(buffer) // _ALIGNMENT) * _ALIGNMENT
-        return cls(allocation, buffer, writes, needed, around, _Blocks(moving, size))
+        return cls(allocation, buffer, writes, needed, around, _Blocks(moving, size), again)
 
 
 def _keep_packing(function: func.FuncOp, size: int) -> None:
@@ -220,6 +223,8 @@ def _keep_packing(function: func.FuncOp, size: int) -> None:
     packed = block.add_argument(_bytes_type(size), function.location)
     _retype(function)
     _place(packing, packed)
+    for loop in packing.again:
+        loop.op.operands[1] = loop.op.operands[2]  # It starts at 0: one step.
 
 
 def _drop_packing(function: func.FuncOp, packing: _Packing, size: int) -> None:

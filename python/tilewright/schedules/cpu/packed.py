@@ -16,7 +16,7 @@ from tilewright.dims import MAX_EXTENT, Dim, most
 from tilewright.mlir import ir
 from tilewright.schedules import steps
 from tilewright.schedules.models import space
-from tilewright.schedules.models.blocking import Blocking, ceil_div, reads_a
+from tilewright.schedules.models.blocking import Blocking, ceil_div, keeps_c, reads_a
 from tilewright.schedules.steps import batch_loops, knobs, row_blocks
 from tilewright.spec import MatmulSpec
 from tilewright.targets.base import Target
@@ -44,6 +44,11 @@ def packed(spec: MatmulSpec, target: Target, blocking: Blocking) -> ir.Module:
                   for k in 0..kc step t:
                     acc += packed_a[ir / mr][:, k:k+t] * packed_b[jr / nr][k:k+t, :]
                   C[ic+ir:, jc+jr:] = acc
+
+    Where a block of C stays in L2 until its sums are complete (`blocking.keeps_c`), it meets all slices of A and B before the next one
+    comes, and these are packed for each block; where all of K is one slice, B's are packed once::
+
+        for jc, ic: for pc: packed_b = ...; packed_a = ...; for jr, ir: ...
 
     Where B comes packed, and is one panel (`blocking.reads_a`), A is read once, where it lies: there are no loops jc, pc, ic and jr, and
     the last rows are a tile of their own.
@@ -106,6 +111,9 @@ def packed(spec: MatmulSpec, target: Target, blocking: Blocking) -> ir.Module:
             "jr": ([0, size["nr"], 0], p.nr < min(p.nc, n)),
             "ir": ([size["mr"], 0, 0], p.mr < (m if in_place else min(p.mc, m))),
         }
+        kept = keeps_c(spec, target) and loops["pc"][1]
+        if kept:
+            loops = {name: loops[name] for name in ("jc", "ic", "pc", "jr", "ir")}
         tile = _tile_nest(script, whole, {name: sizes for name, (sizes, wanted) in loops.items() if wanted})
         steps.merge_slices(script.functions)
         rows = 0 if in_place else size["mr"]
@@ -120,7 +128,7 @@ def packed(spec: MatmulSpec, target: Target, blocking: Blocking) -> ir.Module:
             steps.clean(script.functions)
             panels = [steps.match_marked(script.functions, name) for name in _PANELS]
         # A's panels are made inside the ic loop, over jr and ir, B's outside of it.
-        around = (("ir", ("jr", "ir")), ("jr", ("ic", "jr", "ir")))
+        around = (("ir", ("jr", "ir")), ("jr", ("jr", "ir") if kept else ("ic", "jr", "ir")))
         for panel, (own, over) in zip(panels, around[in_place:], strict=True):
             if loops[own][1]:
                 # Entries of a batch that share a B share its panels.

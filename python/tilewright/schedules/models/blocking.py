@@ -19,7 +19,7 @@ from functools import cache
 from tilewright.dims import most as most_of
 from tilewright.dtypes import DType, dtype
 from tilewright.errors import ScheduleError, SpecError
-from tilewright.schedules.models import far_columns, tiles
+from tilewright.schedules.models import far_columns, tile_blocks, tiles
 from tilewright.schedules.models.code_tables import table
 from tilewright.spec import MatmulSpec
 from tilewright.targets.base import Target
@@ -58,6 +58,9 @@ in registers: with 12 to 14 rows sums are spilled (f32, K 64, Zen 4: 10 rows 114
 
 _MANY_ROWS = 720720
 """Rows of which every tile wastes none, or next to none: a multiple of all numbers up to 16."""
+
+_MANY_TILE_ROWS = 2048
+"""Rows for which blocks are chosen where they are to be the same for all, in tile registers."""
 
 _MORE_BLOCKS = 4
 """Blocks of K that are taken more, at most, so that rows of a panel do not share the sets of a cache."""
@@ -300,6 +303,8 @@ def packed_blocking(spec: MatmulSpec, target: Target) -> Blocking:
     Where B comes packed, none of nr, kc and nc depends on M, so that one packed B serves products of every M.
     """
     dot, element_bytes = target.dot(*spec.multiplied), panel_bytes(spec, target)
+    if dot.is_tile:
+        return _tile_blocking(spec, target)
     # Of what is summed along a row of C, columns make parts that are not to depend on M.
     in_rows = spec.deterministic and spec.has_rows
     mr, nr = _packed_tile(spec, target, _MANY_ROWS if spec.b_packed or in_rows else spec.m)
@@ -317,7 +322,7 @@ def packed_blocking(spec: MatmulSpec, target: Target) -> Blocking:
         if _is_lone_panel(spec, target, nr):
             mr = min(mr, max(rows_in_l1(target, kc * element_bytes) - 1, 1), _STREAMS)
         # A padded C of one tile would take the place of a panel of B of its shape. Tile registers' are of other types.
-        if mr == kc and not dot.is_tile:
+        if mr == kc:
             mr -= dot.rows  # a whole number of the instruction's rows, or it would take another one, and other panels
     last = target.l3 or target.l2
     b_bytes = min(int(last.bytes * _B_SHARE), B_BLOCK_LIMIT)
@@ -335,6 +340,53 @@ def packed_blocking(spec: MatmulSpec, target: Target) -> Blocking:
     mc = most_of(spec.m) if in_place else rows_of_a(spec, target, depth_bytes, mr)
     sizes = Blocking(mr=mr, nr=nr, mc=mc, nc=nc, kc=kc)
     return _with_rows(sizes, spec, target) if spec.has_rows else sizes
+
+
+def _tile_blocking(spec: MatmulSpec, target: Target) -> Blocking:
+    """The sizes where tile registers multiply: those that `tile_blocks` chooses.
+
+    What is not to depend on M is chosen for many rows: nr, nc and kc where B comes packed, kc of a deterministic product.
+    """
+    same = spec.b_packed or spec.deterministic
+    in_rows = spec.deterministic and spec.has_rows
+    mr, nr = _packed_tile(spec, target, _MANY_ROWS if spec.b_packed or in_rows else spec.m)
+    product, caches = _in_tiles(spec, target)
+    kc, nc = product.k if spec.fused else None, product.n if spec.has_rows else None
+    tile = mr, nr * spec.products
+    block = tile_blocks.choose(replace(product, m=_MANY_TILE_ROWS) if same else product, caches, tile, nc=nc, kc=kc)
+    if same:
+        mr, _ = _packed_tile(spec, target, spec.m, nr=nr)
+        nc = block.nc if spec.b_packed else nc
+        block = tile_blocks.choose(product, caches, (mr, nr * spec.products), nc=nc, kc=block.kc)
+    # A panel of one group of rows would be no loop, and its packing not to be told from the product.
+    kc = max(block.kc, 2 * product.step) if spec.b_packed else block.kc
+    sizes = Blocking(mr=mr, nr=nr, mc=block.mc, nc=ceil_div(block.nc, nr * spec.products) * nr, kc=kc)
+    return _with_rows(sizes, spec, target) if spec.has_rows else sizes
+
+
+def _in_tiles(spec: MatmulSpec, target: Target) -> tuple[tile_blocks.Product, tile_blocks.Caches]:
+    """A product as `tile_blocks` has it: several matrices like B are one with more columns."""
+    m, n, k = (max(most_of(extent), 1) for extent in (spec.m, spec.n, spec.k))
+    step = target.dot(*spec.multiplied).step
+    product = tile_blocks.Product(m, n * spec.products, k, panel_bytes(spec, target), step, spec.b_packed)
+    return product, tile_blocks.Caches(target.l1.bytes, target.l2.bytes)
+
+
+def tile_loads(spec: MatmulSpec, target: Target, sizes: Blocking) -> dict[str, dict[str, int]]:
+    """By operand, how many tiles strategy `packed` loads from L1, L2 and beyond, where tile registers multiply."""
+    product, caches = _in_tiles(spec, target)
+    block = replace(sizes, nr=sizes.nr * spec.products, nc=sizes.nc * spec.products)
+    found = tile_blocks.by_level(product, tile_blocks.Block(**asdict(block)), caches)
+    return {operand: {at: each * spec.matrices for at, each in counts.items()} for operand, counts in found.items()}
+
+
+def keeps_c(spec: MatmulSpec, target: Target) -> bool:
+    """Whether strategy `packed` takes a block of C through all of K before the next one, so that it waits in L2: tile registers want that.
+
+    A batch that shares its B packs it for all entries, and then takes them one after the other.
+    """
+    shared = spec.batch and len(spec.b_axes) < len(spec.batch)
+    return target.dot(*spec.multiplied).is_tile and not (spec.fused or spec.has_rows or shared)
 
 
 def keeps_b(spec: MatmulSpec, target: Target) -> bool:

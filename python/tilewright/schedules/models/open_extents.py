@@ -233,12 +233,12 @@ def packed_sizes(sizes: Blocking, spec: MatmulSpec, target: Target) -> Blocking:
 
     Rows of A's panels lie so far apart for each K: half of the rows that L2 has room for are on as many pages as the first TLB knows.
     """
-    if spec.fused or spec.b_packed or not isinstance(spec.k, Dim):
+    if spec.fused or spec.b_packed or not isinstance(spec.k, Dim) or target.dot(*spec.multiplied).is_tile:
         return sizes
     element = panel_bytes(spec, target)
     sums = max(target.fma_latency * target.fma_per_cycle, 2 * _HIGH if spec.widens else _HIGH)
     enough = max(ceil_div(sums, sizes.nr // target.lanes(spec.acc_type) * _HIGH), 1) * _HIGH
-    mr = sizes.mr if target.dot(spec.a_type.name, spec.b_type.name).is_tile else min(sizes.mr, enough)
+    mr = min(sizes.mr, enough)
     kc = even(1 << 10, depth(target, sizes.nr * element)) + _APART
     mc = max(target.l2.bytes // 4 // (kc * element) // mr, 1) * mr
     nc = max(_PANEL_COLUMNS // sizes.nr, 1) * sizes.nr

@@ -28,12 +28,17 @@ def blocks() -> Iterator[tuple[int, int]]:
                 yield down, across
 
 
+def busy_cycles(down: int, across: int) -> int:
+    """Cycles of one step over k in which a block's products, or the latency of a sum, keep the unit busy."""
+    return max(down * across * CYCLES, _LATENCY)
+
+
 def step_cycles(down: int, across: int) -> int:
     """Cycles of one step over k of a block: its products or the latency of a sum, and its loads.
 
     Loads from L1 hide behind the products. Panels come from L2 in part, where a tile takes twice as long.
     """
-    return max(down * across * CYCLES, _LATENCY) + (down + across) * _LOAD_CYCLES
+    return busy_cycles(down, across) + (down + across) * _LOAD_CYCLES
 
 
 def block(m: int, n: int, *, nr: int | None = None, products: int = 1) -> tuple[int, int]:

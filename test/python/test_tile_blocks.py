@@ -1,0 +1,96 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""The model of cache blocks for tile registers, and what schedules and ``explain`` make of it."""
+
+import json
+import re
+from dataclasses import replace
+
+import pytest
+import tilewright as tw
+from tilewright.build import contexts
+from tilewright.cli import main
+from tilewright.schedules import make
+from tilewright.schedules.models import blocking, tile_blocks
+from tilewright.schedules.models.tile_blocks import Block, Caches, Product
+
+CACHES = Caches(48 << 10, 2 << 20)
+TARGET = "sapphirerapids"
+
+
+def spec_of(extent: int, dtype: str, **fields) -> tw.MatmulSpec:
+    return tw.MatmulSpec.from_dtypes(extent, extent, extent, dtype, **fields)
+
+
+@pytest.mark.parametrize(("distance", "share"), [(256 << 10, 0.93), (1 << 20, 0.65), (2 << 20, 0.28), (64 << 20, 0.28)])
+def test_two_tiles_a_step_take_as_long_as_was_measured(distance, share):
+    assert 64 / (2 * CACHES.arrival(distance)) == pytest.approx(share)
+
+
+def test_tiles_from_l1_hide_behind_products_and_further_ones_never_come_faster():
+    assert 4 * CACHES.arrival(48 << 10) <= 64
+    arrivals = [CACHES.arrival(distance << 10) for distance in range(1, 4096)]
+    assert arrivals == sorted(arrivals)
+
+
+@pytest.mark.parametrize("dtype", ["bf16", "u8,i8,i32"])
+@pytest.mark.parametrize("extent", [512, 1024, 2048, 4096])
+@pytest.mark.parametrize("target", [TARGET, "graniterapids"])
+def test_a_block_of_c_and_its_slices_stay_in_l2_and_a_panel_in_l1(target, extent, dtype):
+    spec, of = spec_of(extent, dtype), tw.targets.get(target)
+    sizes = make.make(spec, of).sizes
+    row = sizes["kc"] * spec.a_type.bytes
+    assert 4 * sizes["mc"] * sizes["nc"] + 2 * (sizes["mc"] + sizes["nc"]) * row <= of.l2.bytes
+    assert (sizes["mr"] + sizes["nr"]) * row <= of.l1.bytes
+    if sizes["kc"] < extent:  # What memory delivers meanwhile: multiply-adds of bf16 in 16 cycles a tile at 28 GB/s.
+        assert sizes["mc"] * sizes["nc"] / (sizes["mc"] + sizes["nc"]) > 114
+
+
+def test_what_was_chosen_before_loads_sums_from_beyond_l2():
+    product = Product(2048, 2048, 2048, 2, 32)
+    before = Block(32, 32, 704, 1024, 683)
+    chosen = tile_blocks.choose(product, CACHES, (32, 32))
+    assert tile_blocks.by_level(product, before, CACHES)["C"]["beyond"] > 0
+    assert sum(each["beyond"] for each in tile_blocks.by_level(product, chosen, CACHES).values()) == 0
+    assert tile_blocks.cycles(product, chosen, CACHES) < 0.8 * tile_blocks.cycles(product, before, CACHES)
+
+
+@pytest.mark.parametrize(
+    ("m", "n", "k"), [(64, 64, 128), (1000, 24, 333), (1, 5000, 70), (33, 33, 65), (4096, 4096, 17)]
+)
+def test_no_other_block_that_was_tried_takes_less(m, n, k):
+    product = Product(m, n, k, 2, 32)
+    chosen = tile_blocks.choose(product, CACHES, (32, 32))
+    assert (chosen.mc % 32, chosen.nc % 32, chosen.kc % 32) == (0, 0, 0)
+    for size in ("mc", "nc", "kc"):
+        for factor in (0.5, 2):
+            other = replace(chosen, **{size: max(int(getattr(chosen, size) * factor) // 32, 1) * 32})
+            if tile_blocks.holds(product, other, CACHES) and getattr(other, size) <= 1024:
+                assert tile_blocks.cycles(product, chosen, CACHES) <= 1.1 * tile_blocks.cycles(product, other, CACHES)
+
+
+@pytest.mark.parametrize("m", [32, 300, 5000])
+def test_a_packed_b_serves_products_of_every_m(m):
+    of = tw.targets.get(TARGET)
+    sizes = blocking.packed_blocking(tw.MatmulSpec(m, 768, 3072, a="bf16", b="bf16", c="f32", b_packed=True), of)
+    usual = blocking.packed_blocking(tw.MatmulSpec(1024, 768, 3072, a="bf16", b="bf16", c="f32", b_packed=True), of)
+    assert (sizes.nr, sizes.nc, sizes.kc) == (usual.nr, usual.nc, usual.kc)
+
+
+def test_a_block_of_c_meets_all_of_k_before_the_next():
+    spec, of = spec_of(2048, "bf16"), tw.targets.get(TARGET)
+    with contexts.new() as context:
+        text = str(make.make(spec, of).module(spec, of, context))
+    tiled = re.findall(r"tile_using_for %\S+ tile_sizes \[(.*?)\]", text)
+    nonzero = [next(at for at, size in enumerate(each.split(", ")) if size != "0") for each in tiled]  # of m, n, k
+    assert nonzero == [1, 0, 2, 1, 0, 2]  # jc, ic, pc, jr, ir and the steps over k
+
+
+def test_explain_counts_tile_loads(tmp_path):
+    shape = ["--shape", "512x512x512", "--dtype", "bf16", "--target", TARGET]
+    assert main(["explain", *shape, "-o", str(tmp_path / "out")]) == 0
+    facts = json.loads((tmp_path / "out" / "explain.json").read_text())
+    counts = facts["moves"]["tile_loads"]
+    steps, passes = 512**3 // (16 * 16 * 32), 512 // facts["parameters"]["kc"]
+    assert sum(counts["A"].values()) == sum(counts["B"].values()) == steps // 2
+    assert sum(counts["C"].values()) == (passes - 1) * (512 // 16) ** 2
+    assert "Tiles that are loaded" in (tmp_path / "out" / "moves.txt").read_text()
