@@ -100,8 +100,10 @@ check: setup setup-arm setup-netlib setup-gpu setup-lab setup-torch ## Lint, typ
 check-long: setup setup-arm ## Generated specs, rows, operators, schedules and mutants from a fresh seed, for hours; SEED=… repeats one
 	@SEED=$(SEED) $(BIN)/python tools/setup/check.py long
 
-check-outside: setup setup-outside setup-browser ## The lab's page in Chromium, and other people's suites on our BLAS and on the system's, for hours; SUITES="…" names some; an interrupted run continues
+check-outside: setup setup-outside setup-browser ## The lab's page in Chromium, Triton's kernels in the emulator, and other people's suites on our BLAS and on the system's, for hours; SUITES="…" names some; an interrupted run continues
 	@$(BIN)/python tools/setup/check.py browser
+	@$(BIN)/tilewright bench setup --peers triton
+	@TILEWRIGHT_TRITON=1 $(BIN)/python -I -m pytest test/outside/test_triton.py
 	@$(BIN)/python tools/outside $(SUITES)
 
 check-clusters: setup setup-cluster ## Searches on clusters of Dask and Ray, workers killed now and then, and under MPI; products over four processes; some minutes

@@ -9,6 +9,7 @@
 #include "llvm/AsmParser/Parser.h"
 #include "llvm/IR/CFG.h"
 #include "llvm/IR/Constants.h"
+#include "llvm/IR/Dominators.h"
 #include "llvm/IR/IRBuilder.h"
 #include "llvm/IR/InlineAsm.h"
 #include "llvm/IR/InstIterator.h"
@@ -21,6 +22,7 @@
 #include "llvm/Support/SourceMgr.h"
 #include "llvm/Support/raw_ostream.h"
 #include "llvm/Target/TargetMachine.h"
+#include "llvm/Transforms/Utils/PromoteMemToReg.h"
 
 #include <memory>
 
@@ -33,18 +35,28 @@ namespace {
 constexpr unsigned sharedSpace = 3;
 /// Bytes of memory that an operand of an emulated operation takes: as much as the widest one.
 constexpr unsigned slotBytes = 16;
+/// As what an access is announced that reads and writes at once; a load is as 0, a store as 1.
+constexpr unsigned atomically = 2;
 
-/// Whether it is a call of an intrinsic whose name starts with `prefix`.
+/// The name of an operation: an intrinsic's without "llvm.nvvm.", what a PTX module's reader calls without "ptx.", or
+/// the text of inline PTX. Empty: no such thing.
+StringRef operation(const CallBase &call) {
+  if (const auto *code = dyn_cast<InlineAsm>(call.getCalledOperand()))
+    return code->getAsmString();
+  const Function *callee = call.getCalledFunction();
+  StringRef name = callee ? callee->getName() : "";
+  return name.consume_front("llvm.nvvm.") || name.consume_front("ptx.") ? name : "";
+}
+
+/// Whether it is a call of an operation whose name starts with `prefix`.
 bool isCall(const Value &value, StringRef prefix) {
   const auto *call = dyn_cast<CallBase>(&value);
-  const Function *callee = call ? call->getCalledFunction() : nullptr;
-  return callee && callee->getName().starts_with(prefix);
+  return call && operation(*call).starts_with(prefix);
 }
 
 bool isProduct(const Value &value) {
   const auto *call = dyn_cast<CallBase>(&value);
-  const auto *code = call ? dyn_cast<InlineAsm>(call->getCalledOperand()) : nullptr;
-  return code && code->getAsmString().contains("wgmma.mma_async");
+  return call && operation(*call).contains("wgmma.mma_async");
 }
 
 /// An operation whose result comes to registers behind the thread's back, and what waits for it.
@@ -57,26 +69,16 @@ struct Pending {
 constexpr Pending pendings[] = {
     {isProduct,
      [](const Instruction &instruction) {
-       if (!isCall(instruction, "llvm.nvvm.wgmma.wait_group"))
+       if (!isCall(instruction, "wgmma.wait_group"))
          return false;
        const auto *left = dyn_cast<ConstantInt>(cast<CallBase>(instruction).getArgOperand(0));
        return left && left->isZero();
      },
      "a result of wgmma.mma_async is used before wgmma.wait_group 0"},
-    {[](const Value &value) { return isCall(value, "llvm.nvvm.tcgen05.ld."); },
-     [](const Instruction &instruction) { return isCall(instruction, "llvm.nvvm.tcgen05.wait.ld"); },
+    {[](const Value &value) { return isCall(value, "tcgen05.ld."); },
+     [](const Instruction &instruction) { return isCall(instruction, "tcgen05.wait.ld"); },
      "a result of tcgen05.ld is used before tcgen05.wait::ld"},
 };
-
-/// The name of an operation: an intrinsic's without "llvm.nvvm.", or the text of inline PTX. Empty: no such thing.
-std::string operation(const CallBase &call) {
-  if (const auto *code = dyn_cast<InlineAsm>(call.getCalledOperand()))
-    return code->getAsmString().str();
-  const Function *callee = call.getCalledFunction();
-  if (!callee || !callee->getName().starts_with("llvm.nvvm."))
-    return "";
-  return callee->getName().drop_front(strlen("llvm.nvvm.")).str();
-}
 
 class Rewriter {
 public:
@@ -86,6 +88,9 @@ public:
 
   void run() {
     placeSharedMemory();
+    for (GlobalVariable &variable : module.globals())
+      if (!variable.isDeclaration())
+        variables.push_back(&variable);
     for (Function &function : module)
       if (!function.isDeclaration())
         rewrite(function);
@@ -144,6 +149,7 @@ private:
   void rewrite(Function &function) {
     function.setCallingConv(CallingConv::C);
     function.setAttributes({});
+    promote(function);
     checkPending(function);
     SmallVector<Instruction *> all;
     for (Instruction &instruction : instructions(function))
@@ -151,13 +157,23 @@ private:
     for (Instruction *instruction : all) {
       announce(*instruction);
       if (auto *call = dyn_cast<CallBase>(instruction)) {
-        std::string name = operation(*call);
+        std::string name = operation(*call).str();
         if (!name.empty())
           emulate(*call, name);
         else
           call->setAttributes({});
       }
     }
+  }
+
+  /// Makes values of what lies in stack slots, so that uses of results are seen.
+  static void promote(Function &function) {
+    SmallVector<AllocaInst *> slots;
+    for (Instruction &instruction : function.getEntryBlock())
+      if (auto *slot = dyn_cast<AllocaInst>(&instruction); slot && isAllocaPromotable(slot))
+        slots.push_back(slot);
+    DominatorTree dominators(function);
+    PromoteMemToReg(slots, dominators);
   }
 
   /// What such an operation gives may only go to another one of its kind until all have been waited for.
@@ -193,11 +209,13 @@ private:
     }
   }
 
-  /// Tells the emulator of an access before it is made.
+  /// Tells the emulator of an access before it is made, but for those that sanitizers leave alone too.
   void announce(Instruction &instruction) {
+    if (instruction.hasMetadata(LLVMContext::MD_nosanitize))
+      return;
     IRBuilder<> builder(&instruction);
     const DataLayout &layout = module.getDataLayout();
-    auto tell = [&](Value *address, Value *bytes, bool writes, Align alignment) {
+    auto tell = [&](Value *address, Value *bytes, unsigned writes, Align alignment) {
       FunctionCallee access = module.getOrInsertFunction(
           "tilewrightAccess", FunctionType::get(nothing, {pointer, word, word, word}, false));
       Value *flat = builder.CreateAddrSpaceCast(address, pointer);
@@ -214,8 +232,12 @@ private:
       tell(transfer->getDest(), transfer->getLength(), true, transfer->getDestAlign().valueOrOne());
     } else if (auto *set = dyn_cast<MemSetInst>(&instruction)) {
       tell(set->getDest(), set->getLength(), true, set->getDestAlign().valueOrOne());
-    } else if (isa<AtomicRMWInst, AtomicCmpXchgInst>(&instruction)) {
+    } else if (auto *change = dyn_cast<AtomicRMWInst>(&instruction)) {
       // Fibers take turns: it is atomic as it stands.
+      tell(change->getPointerOperand(), size(change->getType()), atomically, change->getAlign());
+    } else if (auto *exchange = dyn_cast<AtomicCmpXchgInst>(&instruction)) {
+      Type *type = exchange->getNewValOperand()->getType();
+      tell(exchange->getPointerOperand(), size(type), atomically, exchange->getAlign());
     }
   }
 
@@ -260,12 +282,18 @@ private:
     return found;
   }
 
-  /// `launch(arguments)` calls the kernel with what each of `arguments` points at; a structure is passed by its
-  /// address.
+  /// `launch(arguments)` tells which variables the kernel has, and calls it with what each of `arguments` points at; a
+  /// structure is passed by its address.
   void makeLauncher() {
     auto *type = FunctionType::get(nothing, {pointer}, false);
     Function *launch = Function::Create(type, GlobalValue::ExternalLinkage, "launch", module);
     IRBuilder<> builder(BasicBlock::Create(module.getContext(), "", launch));
+    FunctionCallee owned =
+        module.getOrInsertFunction("tilewrightVariable", FunctionType::get(nothing, {pointer, word, word}, false));
+    for (GlobalVariable *variable : variables)
+      builder.CreateCall(owned,
+                         {builder.CreateAddrSpaceCast(variable, pointer), ConstantInt::get(word, bytesOf(*variable)),
+                          ConstantInt::get(word, !variable->isConstant())});
     SmallVector<Value *> arguments;
     for (Argument &argument : kernel.args()) {
       Value *at = builder.CreateConstInBoundsGEP1_32(pointer, launch->getArg(0), argument.getArgNo());
@@ -290,6 +318,7 @@ private:
   IntegerType *word;
   Type *nothing;
   StringMap<Constant *> sites;
+  SmallVector<GlobalVariable *> variables; // The kernel's own, in global memory.
 };
 
 } // namespace

@@ -84,6 +84,7 @@ void Cluster::enter(unsigned high, unsigned low) {
     cluster.report.add("unwaited: a cp.async is not waited for before the kernel ends");
   if (!thread->stores.open.empty() || !thread->stores.committed.empty())
     cluster.report.add("unwaited: a bulk store is not waited for before the kernel ends");
+  cluster.settleStores();
   cluster.end(*thread);
   thread->finished = true;
   swapcontext(&thread->context, &cluster.scheduler);
@@ -115,6 +116,8 @@ void Cluster::run() {
   runThreads();
   if (!loads.empty())
     report.add("unwaited: a bulk load is not waited for before the kernel ends");
+  if (!copyArrivals.empty())
+    report.add("unwaited: a cp.async that arrives at an mbarrier is not waited for before the kernel ends");
   if (!tensorOperations.empty())
     report.add("unwaited: a tcgen05.mma or tcgen05.commit is not waited for before the kernel ends");
 }
@@ -140,7 +143,7 @@ void Cluster::runThreads() {
     std::erase_if(waiting, [](const Thread *thread) { return thread->finished; });
     if (progress)
       continue;
-    if (loads.empty() && tensorOperations.empty())
+    if (loads.empty() && tensorOperations.empty() && copyArrivals.empty())
       throw Failure("deadlock: " + std::to_string(waiting.size()) + " threads wait; " + waiting.front()->name() +
                     " for " + waiting.front()->waitsFor);
     completeOldest();
@@ -148,6 +151,12 @@ void Cluster::runThreads() {
 }
 
 void Cluster::completeOldest() {
+  if (loads.empty() && !copyArrivals.empty()) {
+    CopyArrival arrival = std::move(copyArrivals.front());
+    copyArrivals.pop_front();
+    complete(arrival);
+    return;
+  }
   if (loads.empty()) {
     TensorOperation operation = std::move(tensorOperations.front());
     tensorOperations.pop_front();
@@ -174,10 +183,17 @@ void Cluster::checkAligned(Thread &thread, const void *address, size_t alignment
                      std::to_string(alignment) + " bytes");
 }
 
-void Cluster::access(Thread &thread, const std::byte *address, size_t bytes, bool writes) {
+void Cluster::access(Thread &thread, const std::byte *address, size_t bytes, bool writes, bool atomic) {
   if (Block *block = owner(address)) {
-    Toucher who{thread.agent, thread.view.generic[thread.agent], thread.view, false,
-                thread.name() + (writes ? ", storing," : ", loading,")};
+    Toucher who{thread.agent,
+                thread.view.generic[thread.agent],
+                thread.view,
+                false,
+                thread.name() + (atomic   ? ", an atomic operation,"
+                                 : writes ? ", storing,"
+                                          : ", loading,"),
+                atomic,
+                writes && !atomic};
     if (block != thread.block)
       visit(*block, thread.agent, who.time);
     if (writes)
@@ -197,11 +213,12 @@ void Cluster::access(Thread &thread, const std::byte *address, size_t bytes, boo
 
 bool Cluster::checkGlobal(const Thread *, const std::byte *address, size_t bytes, bool writes,
                           const std::string &what) {
-  for (unsigned i = 0; i < grid.bufferCount; ++i) {
-    const Buffer &buffer = grid.buffers[i];
-    if (address >= buffer.start && address + bytes <= buffer.start + buffer.bytes && (buffer.writable || !writes))
-      return true;
-  }
+  auto allows = [&](const Buffer &buffer) {
+    return address >= buffer.start && address + bytes <= buffer.start + buffer.bytes && (buffer.writable || !writes);
+  };
+  if (std::any_of(grid.buffers, grid.buffers + grid.bufferCount, allows) ||
+      std::any_of(variables.begin(), variables.end(), allows))
+    return true;
   report.add("outside: " + what + (writes ? " writes " : " reads ") + std::to_string(bytes) +
              " bytes of global memory that are outside of every operand that it may " + (writes ? "write" : "read"));
   return false;

@@ -40,6 +40,15 @@ void complete(Thread &thread, const Copy &copy) {
 
 /// Until no more than `left` groups are under way.
 void finish(Thread &thread, size_t left) {
+  auto &arrivals = thread.block->cluster->copyArrivals; // Which are of earlier groups.
+  for (auto arrival = arrivals.begin(); arrival != arrivals.end();) {
+    if (arrival->thread != &thread) {
+      ++arrival;
+      continue;
+    }
+    complete(*arrival);
+    arrival = arrivals.erase(arrival);
+  }
   Agent agent = thread.block->cluster->copier(thread);
   for (; thread.copies.committed.size() > left; thread.copies.committed.pop_front())
     for (const Copy &copy : thread.copies.committed.front())
@@ -53,6 +62,20 @@ void waitGroup(Thread &thread, const Operation &operation) { finish(thread, oper
 void waitAll(Thread &thread, const Operation &) {
   thread.copies.commit();
   finish(thread, 0);
+}
+
+/// An arrival at a barrier object when all copies so far are made; but for .noinc, it is one more than expected.
+void arriveBehind(Thread &thread, const Operation &operation) {
+  Cluster &cluster = *thread.block->cluster;
+  CopyArrival arrival{&thread, {}, operation.operand<std::byte *>(0)};
+  PhaseBarrier &barrier = cluster.barrier(thread, arrival.barrier);
+  if (!operation.name.ends_with(".noinc"))
+    ++barrier.pending;
+  thread.copies.commit();
+  for (const std::vector<Copy> &group : thread.copies.committed)
+    arrival.copies.insert(arrival.copies.end(), group.begin(), group.end());
+  thread.copies.committed.clear();
+  cluster.copyArrivals.push_back(std::move(arrival));
 }
 
 // Boxes of tensors.
@@ -169,6 +192,19 @@ void waitBulk(Thread &thread, const Operation &operation) {
 
 } // namespace
 
+void tilewright::emulator::complete(const CopyArrival &arrival) {
+  Cluster &cluster = *arrival.thread->block->cluster;
+  PhaseBarrier &barrier = cluster.barrierAt(arrival.barrier);
+  for (const Copy &copy : arrival.copies)
+    ::complete(*arrival.thread, copy);
+  if (!barrier.pending)
+    throw Failure("more arrivals at an mbarrier than it expects, by cp.async.mbarrier.arrive");
+  Agent agent = cluster.copier(*arrival.thread);
+  barrier.gathered.generic[agent] = cluster.laneTimes[agent];
+  --barrier.pending;
+  cluster.settle(barrier);
+}
+
 void tilewright::emulator::loadBox(Cluster &cluster, const BoxCopy &copy) {
   uint64_t bytes = boxBytes(*copy.map);
   for (unsigned rank : copy.blocks) {
@@ -197,9 +233,14 @@ void tilewright::emulator::loadBox(Cluster &cluster, const BoxCopy &copy) {
 }
 
 const std::vector<Row> tilewright::emulator::copyRows = {
-    {"cp.async.ca.shared.global", begin},     {"cp.async.cg.shared.global", begin},
-    {"cp.async.commit.group", commit},        {"cp.async.wait.group", waitGroup},
-    {"cp.async.wait.all", waitAll},           {"cp.async.bulk.tensor.g2s.tile", load},
-    {"cp.async.bulk.tensor.s2g.tile", store}, {"cp.async.bulk.commit.group", commitBulk},
+    {"cp.async.ca.shared.global", begin},
+    {"cp.async.cg.shared.global", begin},
+    {"cp.async.commit.group", commit},
+    {"cp.async.wait.group", waitGroup},
+    {"cp.async.wait.all", waitAll},
+    {"cp.async.mbarrier.arrive", arriveBehind},
+    {"cp.async.bulk.tensor.g2s.tile", load},
+    {"cp.async.bulk.tensor.s2g.tile", store},
+    {"cp.async.bulk.commit.group", commitBulk},
     {"cp.async.bulk.wait.group", waitBulk},
 };

@@ -44,7 +44,8 @@ void runGrid(const Grid &grid, Report &report) {
 Handler tilewright::emulator::findHandler(std::string_view name) {
   const Row *best = nullptr;
   bool isText = name.find(';') != std::string_view::npos; // Inline PTX.
-  for (const auto *rows : {&registerRows, &synchronizationRows, &copyRows, &warpRows, &warpGroupRows, &tensorRows})
+  for (const auto *rows :
+       {&registerRows, &synchronizationRows, &copyRows, &warpRows, &warpGroupRows, &tensorRows, &floatRows})
     for (const Row &row : *rows) {
       bool fits = row.pattern.front() == '.' ? isText && name.find(row.pattern.substr(1)) != std::string_view::npos
                                              : name.starts_with(row.pattern);
@@ -83,6 +84,7 @@ int tilewrightEmulate(void (*kernel)(void **), void **arguments, const uint32_t 
 
 void tilewrightPerform(OperationSite *site, uint32_t count, const std::byte *operands, std::byte *result) {
   Thread &thread = *running();
+  thread.block->cluster->settleStores();
   if (!site->handler) {
     Handler handler = findHandler(site->name);
     if (!handler)
@@ -94,8 +96,22 @@ void tilewrightPerform(OperationSite *site, uint32_t count, const std::byte *ope
 
 void tilewrightAccess(const std::byte *address, uint32_t bytes, uint32_t writes, uint32_t alignment) {
   Thread &thread = *running();
-  thread.block->cluster->checkAligned(thread, address, alignment, writes ? "a store" : "a load");
-  thread.block->cluster->access(thread, address, bytes, writes);
+  thread.block->cluster->settleStores();
+  thread.block->cluster->checkAligned(thread, address, alignment,
+                                      writes == 2 ? "an atomic operation"
+                                      : writes    ? "a store"
+                                                  : "a load");
+  thread.block->cluster->access(thread, address, bytes, writes != 0, writes == 2);
 }
+
+void tilewrightVariable(std::byte *start, uint32_t bytes, uint32_t writable) {
+  auto &variables = running()->block->cluster->variables;
+  if (std::none_of(variables.begin(), variables.end(), [&](const Buffer &known) { return known.start == start; }))
+    variables.push_back({start, bytes, writable});
+}
+
+std::byte *tilewrightFromShared(uint32_t address) { return running()->block->cluster->fromShared(address); }
+
+uint32_t tilewrightToShared(const std::byte *place) { return running()->block->cluster->toShared(place); }
 
 std::byte *tilewrightSharedMemory(uint32_t offset) { return running()->block->shared.data() + offset; }

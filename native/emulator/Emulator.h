@@ -46,9 +46,16 @@ struct OperationSite {
 };
 
 void tilewrightPerform(OperationSite *site, uint32_t count, const std::byte *operands, std::byte *result);
-/// An access to memory at an address that the kernel says is a multiple of `alignment`.
+/// An access to memory at an address that the kernel says is a multiple of `alignment`; `writes` is 0 for a load, 1 for
+/// a store, 2 for an atomic operation.
 void tilewrightAccess(const std::byte *address, uint32_t bytes, uint32_t writes, uint32_t alignment);
 std::byte *tilewrightSharedMemory(uint32_t offset);
+/// A variable of the kernel's module in global memory.
+void tilewrightVariable(std::byte *start, uint32_t bytes, uint32_t writable);
+/// A place in the shared memory of a cluster by the 32 bits with which PTX addresses it, and these of such a place: all
+/// ones where it is in no shared memory.
+std::byte *tilewrightFromShared(uint32_t address);
+uint32_t tilewrightToShared(const std::byte *place);
 }
 
 #endif // TILEWRIGHT_EMULATOR_EMULATOR_H

@@ -58,6 +58,13 @@ struct Copy {
   std::shared_ptr<const View> begun;
 };
 
+/// Copies of a thread behind which an mbarrier is arrived at.
+struct CopyArrival {
+  Thread *thread;
+  std::vector<Copy> copies;
+  std::byte *barrier;
+};
+
 /// A box of a tensor on its way into shared memory or out of it.
 struct BoxCopy {
   const TensorMap *map;
@@ -234,14 +241,23 @@ public:
   Block *owner(const void *address);
   /// `address`, which is in the shared memory of some block, in that of block number `rank`.
   std::byte *inBlock(const void *address, unsigned rank);
+  /// PTX's 32-bit address of a place in the cluster's shared memory, or all ones, and the place of one.
+  uint32_t toShared(const std::byte *place) { return owner(place) ? static_cast<uint32_t>(place - arena) : ~0U; }
+  std::byte *fromShared(uint32_t address) { return arena + address; }
   static size_t offset(const void *address) { return reinterpret_cast<uintptr_t>(address) % sharedPitch; }
 
   /// Ends the launch, as a card does, where an address is no multiple of the bytes that are moved at once.
   void checkAligned(Thread &thread, const void *address, size_t alignment, const char *what);
   /// An access by `thread` to memory of any kind.
-  void access(Thread &thread, const std::byte *address, size_t bytes, bool writes);
+  void access(Thread &thread, const std::byte *address, size_t bytes, bool writes, bool atomic = false);
   /// Reports bytes of global memory that are outside of all operands, or are written and may only be read.
   bool checkGlobal(const Thread *thread, const std::byte *address, size_t bytes, bool writes, const std::string &what);
+
+  /// Judges stores that have been made since they were announced.
+  void settleStores() {
+    for (Block &block : blocks)
+      block.shared.settle();
+  }
 
   /// Records that `agent`, which is not of `block`, touches its shared memory: it must not have ended by then.
   void visit(Block &block, Agent agent, Time time);
@@ -272,8 +288,10 @@ public:
   std::deque<Block> blocks;
   std::deque<BoxCopy> loads;                    // Begun, and not made yet: they are made when nothing else can go on.
   std::deque<TensorOperation> tensorOperations; // Likewise; each thread's in order.
+  std::deque<CopyArrival> copyArrivals;         // Likewise.
   Meeting meeting;
-  std::vector<Time> laneTimes; // Of the agents that are no threads.
+  std::vector<Buffer> variables; // The module's own, in global memory.
+  std::vector<Time> laneTimes;   // Of the agents that are no threads.
 
 private:
   PhaseBarrier &initialized(Thread &thread, const std::byte *address);
@@ -298,6 +316,9 @@ Thread *running();
 /// Makes a box copy; for those into shared memory, tells the barriers.
 void loadBox(Cluster &cluster, const BoxCopy &copy);
 
+/// Makes the copies, and arrives.
+void complete(const CopyArrival &arrival);
+
 /// Makes a product whose sums are in tensor memory, or tells a barrier object that those before are complete. Throws
 /// Failure.
 void complete(Cluster &cluster, const TensorOperation &operation);
@@ -312,7 +333,8 @@ struct Row {
   std::string_view pattern;
   Handler handler;
 };
-extern const std::vector<Row> registerRows, synchronizationRows, copyRows, warpRows, warpGroupRows, tensorRows;
+extern const std::vector<Row> registerRows, synchronizationRows, copyRows, warpRows, warpGroupRows, tensorRows,
+    floatRows;
 
 /// Performs `action` for all of the threads in `mask` of the warp (or of four) of `thread`, when they have come
 /// together.

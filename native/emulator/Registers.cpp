@@ -65,6 +65,10 @@ std::vector<Row> makeRows() {
       {"prefetch", nothing},
       {"griddepcontrol", nothing},
       {"nanosleep", nothing},
+      {"trap",
+       [](Thread &thread, const Operation &) {
+         thread.block->cluster->fail(thread, "trap: " + thread.name() + " ends the kernel");
+       }},
   };
   addAxis<0>(rows, {"read.ptx.sreg.tid.x", "read.ptx.sreg.ntid.x", "read.ptx.sreg.ctaid.x", "read.ptx.sreg.nctaid.x",
                     "read.ptx.sreg.clusterid.x", "read.ptx.sreg.nclusterid.x", "read.ptx.sreg.cluster.ctaid.x",

@@ -32,11 +32,17 @@ public:
       lines += line + "\n";
   }
 
+  /// The text of a finding about shared memory.
+  static std::string touching(const std::string &kind, unsigned block, const std::string &who, size_t offset,
+                              size_t bytes, const std::string &how) {
+    return kind + ": " + who + " touches " + std::to_string(bytes) + " bytes at " + std::to_string(offset) +
+           " of the shared memory of block " + std::to_string(block) + ", " + how;
+  }
+
   /// A finding about shared memory.
   void add(const std::string &kind, unsigned block, const std::string &who, size_t offset, size_t bytes,
            const std::string &how) {
-    add(kind + ": " + who + " touches " + std::to_string(bytes) + " bytes at " + std::to_string(offset) +
-        " of the shared memory of block " + std::to_string(block) + ", " + how);
+    add(touching(kind, block, who, offset, bytes, how));
   }
 
   /// All that is told, a line each.

@@ -3,14 +3,25 @@
 #include "SharedMemory.h"
 #include "Report.h"
 
+#include <cstring>
+
 using namespace tilewright::emulator;
 
 /// Whether `who` knows that an earlier access is done. What a thread wrote is known to the asynchronous proxy after a
 /// fence.
 bool SharedMemory::isKnown(const Touch &touch, const Toucher &who, bool wrote) {
+  if (touch.atomic && who.atomic)
+    return true;
   const Clock &clock = who.async && wrote && !touch.async ? who.view.proxied : who.view.generic;
   return touch.agent == who.agent ? touch.async == who.async || clock[touch.agent] >= touch.time
                                   : clock[touch.agent] >= touch.time;
+}
+
+void SharedMemory::settle() {
+  for (const Suspect &suspect : suspects)
+    if (std::memcmp(suspect.before, start + suspect.offset, suspect.count) != 0)
+      report.add(suspect.finding);
+  suspects.clear();
 }
 
 void SharedMemory::touch(size_t offset, size_t count, const Toucher &who, bool writes) {
@@ -27,9 +38,17 @@ void SharedMemory::touch(size_t offset, size_t count, const Toucher &who, bool w
       if (!(earlier.bytes & mask))
         continue;
       written |= earlier.bytes;
-      if (!isKnown(earlier, who, /*wrote=*/true))
-        report.add("race", rank, who.what, at, last - first,
-                   "which " + report.name(earlier.agent) + " writes at a time that nothing orders");
+      if (isKnown(earlier, who, /*wrote=*/true))
+        continue;
+      std::string finding =
+          Report::touching("race", rank, who.what, at, last - first,
+                           "which " + report.name(earlier.agent) + " writes at a time that nothing orders");
+      if (writes && who.plain && earlier.plain) {
+        suspects.push_back({at, last - first, {}, std::move(finding)});
+        std::memcpy(suspects.back().before, start + at, last - first);
+      } else {
+        report.add(finding);
+      }
     }
     if (writes) {
       for (const Touch &earlier : touched.reads)
@@ -37,12 +56,13 @@ void SharedMemory::touch(size_t offset, size_t count, const Toucher &who, bool w
           report.add("race", rank, who.what, at, last - first,
                      "which " + report.name(earlier.agent) + " reads at a time that nothing orders");
       for (Touch &earlier : touched.writes)
-        earlier.bytes &= static_cast<uint8_t>(~mask);
+        if (earlier.agent == who.agent || !(earlier.atomic && who.atomic)) // Others' atomic ones stay to be ordered.
+          earlier.bytes &= static_cast<uint8_t>(~mask);
       for (Touch &earlier : touched.reads)
         earlier.bytes &= static_cast<uint8_t>(~mask);
       std::erase_if(touched.writes, [](const Touch &touch) { return !touch.bytes; });
       std::erase_if(touched.reads, [](const Touch &touch) { return !touch.bytes; });
-      touched.writes.push_back({who.agent, who.time, mask, who.async});
+      touched.writes.push_back({who.agent, who.time, mask, who.async, who.atomic, who.plain});
     } else {
       if ((written & mask) != mask)
         report.add("unwritten", rank, who.what, at, last - first, "which nobody has written");
@@ -50,7 +70,7 @@ void SharedMemory::touch(size_t offset, size_t count, const Toucher &who, bool w
       std::erase_if(touched.reads, [&](const Touch &earlier) {
         return (earlier.bytes & ~mask) == 0 && isKnown(earlier, who, /*wrote=*/false);
       });
-      touched.reads.push_back({who.agent, who.time, mask, who.async});
+      touched.reads.push_back({who.agent, who.time, mask, who.async, who.atomic, who.plain});
     }
     at += last - first;
   }

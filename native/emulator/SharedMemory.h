@@ -22,6 +22,8 @@ struct Toucher {
   const View &view;
   bool async; // Through the asynchronous proxy.
   std::string what;
+  bool atomic = false; // Does not race with others like it.
+  bool plain = false;  // A thread's own store: several of the same value do no harm.
 };
 
 class Report;
@@ -39,6 +41,10 @@ public:
   void read(size_t offset, size_t count, const Toucher &who) { touch(offset, count, who, false); }
   void write(size_t offset, size_t count, const Toucher &who) { touch(offset, count, who, true); }
 
+  /// Reports those races between stores that have turned out to change what was there. To be called before anything
+  /// else happens.
+  void settle();
+
 private:
   static constexpr size_t granule = 4;
 
@@ -46,7 +52,13 @@ private:
     Agent agent;
     Time time;
     uint8_t bytes; // Which ones of the granule.
-    bool async;
+    bool async, atomic, plain;
+  };
+  /// A race, if it stores something else than what is there.
+  struct Suspect {
+    size_t offset, count;
+    std::byte before[granule];
+    std::string finding;
   };
   struct Granule {
     std::vector<Touch> writes, reads;
@@ -60,6 +72,7 @@ private:
   unsigned rank;
   Report &report;
   std::vector<Granule> granules;
+  std::vector<Suspect> suspects;
 };
 
 } // namespace tilewright::emulator

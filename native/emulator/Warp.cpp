@@ -45,6 +45,54 @@ void shuffle(Thread &thread, const Operation &operation) {
   });
 }
 
+/// vote.sync.MODE(mask, predicate).
+void vote(Thread &thread, const Operation &operation) {
+  together(thread, operation, warpThreads, operation.operand<unsigned>(0), 0, [](const Members &members, Thread *) {
+    unsigned present = 0, set = 0;
+    for (unsigned lane = 0; lane < warpThreads; ++lane)
+      if (members[lane]) {
+        present |= 1U << lane;
+        set |= static_cast<unsigned>(members[lane]->operand<unsigned>(1) != 0) << lane;
+      }
+    for (const Operation *member : members) {
+      if (!member)
+        continue;
+      if (member->name.ends_with("ballot"))
+        member->give(set);
+      else
+        member->give(uint8_t{member->name.ends_with("any")   ? set != 0
+                             : member->name.ends_with("all") ? set == present
+                                                             : set == 0 || set == present});
+    }
+  });
+}
+
+/// redux.sync.HOW.TYPE(mask, value).
+void reduce(Thread &thread, const Operation &operation) {
+  together(thread, operation, warpThreads, operation.operand<unsigned>(0), 0, [](const Members &members, Thread *) {
+    std::optional<uint32_t> all;
+    for (const Operation *member : members) {
+      if (!member)
+        continue;
+      auto one = member->operand<uint32_t>(1);
+      std::string_view how = member->name.substr(strlen("redux.sync."));
+      bool isSigned = how.ends_with("s32");
+      uint32_t last = all.value_or(one);
+      bool less = isSigned ? static_cast<int32_t>(one) < static_cast<int32_t>(last) : one < last;
+      all = !all                             ? one
+            : how.starts_with("add")         ? last + one
+            : how.starts_with("and")         ? last & one
+            : how.starts_with("or")          ? last | one
+            : how.starts_with("xor")         ? last ^ one
+            : how.starts_with("min") == less ? one
+                                             : last;
+    }
+    for (const Operation *member : members)
+      if (member)
+        member->give(*all);
+  });
+}
+
 /// How many matrices of 8×8 elements a ldmatrix or stmatrix moves: the 4 of "x4".
 unsigned matrices(std::string_view name) { return static_cast<unsigned>(name[name.find(".x") + 2] - '0'); }
 
@@ -218,6 +266,8 @@ void multiply(Thread &thread, const Operation &operation) {
 const std::vector<Row> tilewright::emulator::warpRows = {
     {"elect.sync", elect},
     {"shfl.sync", shuffle},
+    {"vote.sync", vote},
+    {"redux.sync", reduce},
     {"ldmatrix.sync.aligned.m8n8", loadMatrices},
     {"stmatrix.sync.aligned.m8n8", storeMatrices},
     {"mma.m", multiply},

@@ -154,6 +154,7 @@ void commit(Thread &thread, const Operation &) {
 
 const std::vector<Row> tilewright::emulator::warpGroupRows = {
     {".wgmma.mma_async", multiply},
+    {"wgmma.mma_async", multiply},
     {"wgmma.commit_group", commit},
     {"wgmma.wait_group", waitGroup},
 };

@@ -93,7 +93,8 @@ def test_a_peer_is_measured_in_its_own_environment_when_that_is_there(place):
 
 
 def test_every_peer_has_an_environment():
-    wanted = {peer.environment for peer in peers.PEERS.values()} | {environments.MODELS, environments.CLUSTER}
+    wanted = {peer.environment for peer in peers.PEERS.values()}
+    wanted |= {environments.MODELS, environments.CLUSTER, environments.TRITON}
     assert wanted == set(environments.ENVIRONMENTS)
 
 

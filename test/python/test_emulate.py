@@ -120,7 +120,8 @@ def test_bad_input_is_one_line(given: tuple[str, ...], words: str, capsys: pytes
 
 def test_files_that_are_not_read(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     for name, text, words in (
-        ("k.ptx", ".version 8.0", "does not read .ptx"),
+        ("k.ptx", ".version 8.0\n.entry f() {\n  dance;\n}", "line 3 of the PTX: the emulator does not read dance"),
+        ("k.cu", "", "does not read .cu"),
         ("k.ll", "define void @f() {", "there are 0 kernels"),
         ("g.ll", "define ptx_kernel void @f() {", "emulation"),
         ("k.mlir", "not MLIR", "reading k.mlir"),
@@ -176,6 +177,52 @@ def test_a_kernel_by_clang(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -
         if again:
             a, b = (np.random.default_rng(number).uniform(-1, 1, (20, 20)).astype(np.float32) for number in (0, 1))
             np.testing.assert_allclose(np.load(tmp_path / "arg2.npy"), a @ b, atol=1e-5)
+
+
+INLINE_PTX = """
+typedef __attribute__((address_space(3))) unsigned short Shared;
+static __attribute__((aligned(16))) Shared tiles[2][16][16];
+static unsigned place(Shared *at) { return (unsigned)(unsigned long)at; }
+__attribute__((device_kernel)) void product(const unsigned short *a, const unsigned short *b, float *c) {
+  int lane = __nvvm_read_ptx_sreg_tid_x(), row = lane % 16, half = lane / 16;
+  for (int i = 0; i < 2; ++i)
+    asm volatile("cp.async.cg.shared.global [%0], [%1], 16;"
+                 :: "r"(place(&tiles[i][row][8 * half])), "l"((i ? b : a) + 16 * row + 8 * half));
+  asm volatile("cp.async.commit_group;\\n\\tWAIT" ::: "memory");
+  __nvvm_bar_warp_sync(-1);
+  unsigned x[4], y[4];
+  float sums[4];
+  asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0,%1,%2,%3}, [%4];"
+               : "=r"(x[0]), "=r"(x[1]), "=r"(x[2]), "=r"(x[3]) : "r"(place(&tiles[0][row][8 * half])));
+  asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0,%1,%2,%3}, [%4];"
+               : "=r"(y[0]), "=r"(y[1]), "=r"(y[2]), "=r"(y[3]) : "r"(place(&tiles[1][row][8 * half])));
+  for (int n = 0; n < 2; ++n) {
+    asm volatile("{ .reg .f32 z; mov.f32 z, 0f00000000; mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32"
+                 " {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {z,z,z,z}; }"
+                 : "=f"(sums[0]), "=f"(sums[1]), "=f"(sums[2]), "=f"(sums[3])
+                 : "r"(x[0]), "r"(x[1]), "r"(x[2]), "r"(x[3]), "r"(y[2 * n]), "r"(y[2 * n + 1]));
+    for (int i = 0; i < 4; ++i)
+      c[(lane / 4 + i / 2 * 8) * 16 + 8 * n + lane % 4 * 2 + i % 2] = sums[i];
+  }
+}
+"""
+
+
+@pytest.mark.skipif(shutil.which("clang-22") is None, reason="there is no clang-22")
+def test_inline_ptx_with_addresses_of_32_bits(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A product on tensor cores, as CUDA C++ is written by hand, through clang to PTX."""
+    for wait in ("cp.async.wait_group 0;", ""):
+        (tmp_path / "k.c").write_text(INLINE_PTX.replace("WAIT", wait))
+        words = ["clang-22", "--target=nvptx64-nvidia-cuda", "-march=sm_80", "-O2", "-S", "-nogpulib"]
+        subprocess.run([*words, "-o", tmp_path / "k.ptx", tmp_path / "k.c"], check=True)
+        given = [*("--arg", "f16[16x16]") * 2, "--arg", "out:f32[16x16]", "--save", str(tmp_path)]
+        status = main(["emulate", str(tmp_path / "k.ptx"), *given])
+        said = capsys.readouterr().out
+        assert (status, "unwritten" in said) == ((0, False) if wait else (1, True)), said
+        if wait:
+            a, b = (np.random.default_rng(number).uniform(-1, 1, (16, 16)).astype(np.float16) for number in (0, 1))
+            exact = a.astype(np.float64) @ b.astype(np.float64)
+            np.testing.assert_allclose(np.load(tmp_path / "arg2.npy"), exact, atol=1e-5)
 
 
 def test_arguments_in_words() -> None:

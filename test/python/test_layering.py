@@ -36,6 +36,7 @@ LEAVES = {
     "text_files": (),
     "notebook": (),
     "processes": ("errors", "version"),
+    "ptx": ("errors",),
     "targets": ("errors", "dtypes", "knobs", "text_files", "notebook"),
 }
 # In the direction of the flow. "" is `tilewright` itself, the public names, which only what people call may import.

@@ -53,6 +53,8 @@ _WHOLE = (
     "onnxscript>=0.5",
 )
 """Whole models, and what compiles them: a process has them all."""
+TRITON = "triton"
+"""The environment in which Triton compiles kernels for the emulator of GPUs."""
 CLUSTER = "cluster"
 """The environment of what runs calls on many machines, where `tilewright` itself is imported too."""
 _MANY = ("distributed>=2024.1", "ray[client]>=2.9", "mpi4py>=4", "click>=8.1", "rich>=13", "cloudpickle>=3")
@@ -66,6 +68,7 @@ _ROWS = (
     Environment("iree", ("iree-base-compiler>=3.1", "iree-base-runtime>=3.1"), "iree.runtime"),
     Environment("ggml", ("llama-cpp-python==0.3.36",), "llama_cpp"),  # built from source, some minutes
     Environment("onnxruntime", ("onnxruntime>=1.18", "onnx>=1.16"), "onnxruntime"),
+    Environment(TRITON, ("triton>=3.4",), "triton"),
     Environment(MODELS, _WHOLE, "torch, transformers, onnxruntime"),
     Environment(CLUSTER, _MANY, "distributed, ray, mpi4py"),
 )

@@ -43,10 +43,10 @@ def set_up(names: Sequence[str] | None) -> int:
     """
     from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
-    from tilewright.bench.environments import ENVIRONMENTS, MODELS, Made, folder, setup
+    from tilewright.bench.environments import ENVIRONMENTS, MODELS, TRITON, Made, folder, setup
     from tilewright.bench.peers import PEERS
 
-    known = {MODELS: MODELS, **{name: each.environment for name, each in PEERS.items()}}
+    known = {MODELS: MODELS, TRITON: TRITON, **{name: each.environment for name, each in PEERS.items()}}
     for name in names or ():
         if name not in known:
             raise TilewrightError(f"unknown peer {name!r}", expected=f"some of {', '.join(known)}")

@@ -29,6 +29,7 @@ def _argument(text: str) -> Argument:
     return checked_kernels.argument(text)
 
 
+_WARP = (32, 1, 1)
 _SIZE = options.Kind("X,Y,Z", _three)
 
 
@@ -36,7 +37,7 @@ _SIZE = options.Kind("X,Y,Z", _three)
 @click.argument("file", metavar="KERNEL", type=click.Path(exists=True, dir_okay=False, path_type=Path))
 @click.option("--kernel", metavar="NAME", help="The kernel's name, where the file has several.")
 @click.option("--grid", type=_SIZE, default="1", show_default=True, help="Blocks of the launch.")
-@click.option("--block", type=_SIZE, default="32", show_default=True, help="Threads of a block.")
+@click.option("--block", type=_SIZE, help="Threads of a block; as the kernel says, or else 32.")
 @click.option("--cluster", type=_SIZE, default="1", show_default=True, help="Blocks of a cluster.")
 @click.option("--shared", type=click.IntRange(0, 227 << 10), default=0, metavar="BYTES", help="Dynamic shared memory.")
 @click.option(
@@ -48,20 +49,27 @@ _SIZE = options.Kind("X,Y,Z", _three)
 )
 @click.option("--orders", type=click.IntRange(1), default=3, show_default=True, help="Orders of turns that are tried.")
 @click.option("--seconds", type=click.FloatRange(0, min_open=True), default=60.0, show_default=True, help="Time limit.")
+@click.option(
+    "--allow",
+    multiple=True,
+    type=click.Choice(("race", "unfenced", "unwaited", "unwritten")),
+    help="A kind of findings that is left out.",
+)
 @click.option("--save", metavar="DIR", type=click.Path(file_okay=False, path_type=Path), help="Write results as .npy.")
 def emulate(
     file: Path,
     kernel: str | None,
     grid: tuple[int, int, int],
-    block: tuple[int, int, int],
+    block: tuple[int, int, int] | None,
     cluster: tuple[int, int, int],
     shared: int,
     arguments: tuple[Argument, ...],
     orders: int,
     seconds: float,
+    allow: tuple[str, ...],
     save: Path | None,
 ) -> int:
-    """Run KERNEL, a file of LLVM IR for NVPTX (.ll) or of MLIR (.mlir), thread by thread, and say what it does wrong.
+    """Run KERNEL, a file of PTX (.ptx), LLVM IR for NVPTX (.ll) or MLIR (.mlir), thread by thread, and say what it does wrong.
 
     Exits with status 1 where something is found.
     """
@@ -70,9 +78,9 @@ def emulate(
     from tilewright.runtime import checked_kernels
     from tilewright.runtime.launches import Launch
 
-    text, name = checked_kernels.read(file, kernel)
-    sizes = Launch(grid, block, cluster, dynamic_shared=shared)
-    outcome = checked_kernels.run(text, name, sizes, arguments, range(orders), seconds)
+    found = checked_kernels.read(file, kernel)
+    sizes = Launch(grid, block or found.block or _WARP, cluster, dynamic_shared=shared)
+    outcome = checked_kernels.run(found, sizes, arguments, range(orders), seconds, allow)
     for line in outcome.findings:
         click.echo(line)
     if save is not None:
@@ -80,5 +88,5 @@ def emulate(
         for number, array in outcome.outputs.items():
             np.save(save / f"arg{number}.npy", array)
     if not outcome.findings:
-        click.echo(f"{name}: nothing wrong in {orders} orders of its threads")
+        click.echo(f"{found.name}: nothing wrong in {orders} orders of its threads")
     return 1 if outcome.findings else 0

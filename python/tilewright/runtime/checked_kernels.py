@@ -1,13 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Runs anyone's kernel for NVIDIA's GPUs in the emulator, in a process of its own, and says what it does wrong.
 
-A kernel is a file of LLVM IR for NVPTX, or of MLIR in the dialects LLVM and NVVM. Its arguments are described in words.
+A kernel is a file of PTX, of LLVM IR for NVPTX, or of MLIR in the dialects LLVM and NVVM. Its arguments are described in words.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from math import prod
 from pathlib import Path
@@ -15,13 +15,14 @@ from typing import Any
 
 import numpy as np
 
+from tilewright import ptx
 from tilewright.dtypes import DTYPES, DType, to_numpy
 from tilewright.errors import LoweringError, TilewrightError
 from tilewright.processes.child import Child, ChildEndedError
 from tilewright.runtime.emulated_gpu import EmulatedGpuKernel, EmulationError, TensorMap
 from tilewright.runtime.launches import Launch
 
-SUFFIXES = (".ll", ".mlir")
+SUFFIXES = (".ll", ".mlir", ".ptx")
 """Of files with kernels."""
 _CALLEE = "tilewright.processes.callee"
 _ALIGNED = 256
@@ -61,6 +62,21 @@ class Argument:
     box: tuple[int, ...] | None = None
     swizzle: int = 0
     file: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Kernel:
+    """A kernel of a file.
+
+    Attributes:
+        llvmir: The LLVM IR of its module.
+        name: Its name there.
+        block: Threads that a block must have along x, y and z; None where the file leaves that open.
+    """
+
+    llvmir: str
+    name: str
+    block: tuple[int, int, int] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,8 +141,8 @@ def _extents(text: str) -> tuple[int, ...]:
     return tuple(map(int, extents))
 
 
-def read(file: Path, kernel: str | None = None) -> tuple[str, str]:
-    """The LLVM IR of a file, and the name of its kernel.
+def read(file: Path, kernel: str | None = None) -> Kernel:
+    """A kernel of a file.
 
     Args:
         file: It.
@@ -134,28 +150,32 @@ def read(file: Path, kernel: str | None = None) -> tuple[str, str]:
 
     Raises:
         TilewrightError: It is no such file, or has no such kernel, or several.
-        LoweringError: It cannot be translated to LLVM IR.
+        LoweringError: It cannot be translated to LLVM IR; of PTX, the error names the line.
     """
     if file.suffix not in SUFFIXES:
         raise TilewrightError(
             f"the emulator does not read {file.suffix or 'such files'}",
             where=str(file),
-            expected="LLVM IR for NVPTX (.ll), or MLIR in the dialects LLVM and NVVM (.mlir)",
-            remedy="clang -x cuda --cuda-device-only --cuda-gpu-arch=sm_90a -S -emit-llvm writes the former",
+            expected="PTX (.ptx), LLVM IR for NVPTX (.ll), or MLIR in the dialects LLVM and NVVM (.mlir)",
+            remedy="cuobjdump -ptx has the PTX of a compiled kernel",
         )
     text = file.read_text(encoding="utf-8")
+    blocks: Mapping[str, tuple[int, int, int] | None] = {}
     if file.suffix == ".mlir":
         text = _translated(text, file)
+    elif file.suffix == ".ptx":
+        module = ptx.translated(text)
+        text, blocks = module.llvmir, module.kernels
     names = list(dict.fromkeys(name for pattern in _KERNELS for name in pattern.findall(text)))
     if kernel is None and len(names) == 1:
-        return text, names[0]
+        kernel = names[0]
     if kernel is None or not re.search(rf"^define [^\n]*@\"?{re.escape(kernel)}\"?\(", text, re.MULTILINE):
         raise TilewrightError(
             f"there is no kernel {kernel}" if kernel else f"there are {len(names)} kernels",
             where=str(file),
             expected=f"one of {', '.join(names)}" if names else "a function of the calling convention ptx_kernel",
         )
-    return text, kernel
+    return Kernel(text, kernel, blocks.get(kernel))
 
 
 def _translated(text: str, file: Path) -> str:
@@ -177,24 +197,36 @@ def _translated(text: str, file: Path) -> str:
 
 
 def run(
-    text: str, kernel: str, sizes: Launch, arguments: Sequence[Argument], seeds: Sequence[int], seconds: float
+    kernel: Kernel,
+    sizes: Launch,
+    arguments: Sequence[Argument],
+    seeds: Sequence[int],
+    seconds: float,
+    allowed: Collection[str] = (),
 ) -> Outcome:
     """Runs a kernel in several orders in which its threads take turns, until one shows something, in a process of its own.
 
     Args:
-        text: LLVM IR.
-        kernel: The kernel's name.
+        kernel: It.
         sizes: The launch.
         arguments: Its arguments.
         seeds: Decide the orders.
         seconds: How long all runs may take: a kernel that loops forever without a barrier never ends.
+        allowed: Kinds of findings that are left out.
 
     Raises:
-        TilewrightError: An argument cannot be made, or the kernel cannot be run.
+        TilewrightError: An argument cannot be made, or the kernel cannot be run, or not in such blocks.
     """
+    if kernel.block not in (None, sizes.block):
+        raise TilewrightError(
+            f"blocks of {sizes.block} threads",
+            where=kernel.name,
+            expected=f"{kernel.block}, as its .reqntid says",
+            remedy=f"--block {','.join(map(str, kernel.block))}",
+        )
     with Child(_CALLEE) as child:
         try:
-            child.send((_run, (text, kernel, sizes, tuple(arguments), tuple(seeds)), {}))
+            child.send((_run, (kernel, sizes, tuple(arguments), tuple(seeds), frozenset(allowed)), {}))
             fine, value = child.receive(seconds)
         except ChildEndedError as error:
             return Outcome((f"ended: the process with the kernel {error.reason}",), {})
@@ -203,13 +235,15 @@ def run(
     return value
 
 
-def _run(text: str, kernel: str, sizes: Launch, arguments: tuple[Argument, ...], seeds: tuple[int, ...]) -> Outcome:
+def _run(
+    kernel: Kernel, sizes: Launch, arguments: tuple[Argument, ...], seeds: tuple[int, ...], allowed: frozenset[str]
+) -> Outcome:
     try:
-        made = EmulatedGpuKernel(text, kernel)
+        made = EmulatedGpuKernel(kernel.llvmir, kernel.name)
     except OSError as e:
         raise TilewrightError(
             f"the kernel calls what the emulator does not have: {e}",
-            where=kernel,
+            where=kernel.name,
             expected="a kernel that calls nothing",
         ) from None
     outcome = Outcome((), {})
@@ -220,7 +254,9 @@ def _run(text: str, kernel: str, sizes: Launch, arguments: tuple[Argument, ...],
         try:
             made(sizes, *given, seed=seed)
         except EmulationError as error:
-            return Outcome(tuple(error.what.splitlines()), written)
+            findings = tuple(line for line in error.what.splitlines() if line.partition(":")[0] not in allowed)
+            if findings:
+                return Outcome(findings, written)
         outcome = outcome if outcome.outputs else Outcome((), written)
     return outcome
 

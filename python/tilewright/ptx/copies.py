@@ -1,0 +1,144 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""PTX's asynchronous copies, and the barrier objects that count them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from tilewright.ptx.function import Function, Handler, unknown
+from tilewright.ptx.memory import space
+from tilewright.ptx.parse import Address, Instruction
+
+
+def _copy(function: Function, one: Instruction) -> None:
+    """cp.async.CACHE.shared.global [to], [from], bytes, bytes that are read: all, where that is not said."""
+    to, of, size, *rest = one.operands
+    pointers = [("ptr", function.pointer(one, to, "shared")), ("ptr", function.pointer(one, of, "global"))]
+    # The last operand may be a cache policy.
+    read = rest[0] if len(rest) > one.has("L2::cache_hint") else size
+    cache = one.parts[2]
+    function.perform(
+        f"cp.async.{cache}.shared.global.{int(str(size), 0)}",
+        "void",
+        [*pointers, ("i32", function.read(one, read, 32))],
+    )
+
+
+def _performs(name: str) -> Handler:
+    def handle(function: Function, one: Instruction) -> None:
+        function.perform(name, "void", [("i32", function.read(one, each, 32)) for each in one.operands])
+
+    return handle
+
+
+def _copy_tensor(function: Function, one: Instruction) -> None:
+    """A box of a tensor, into the shared memory of the block or of several, or back."""
+    if one.has("im2col", "gather4", "scatter4") or one.has("tile::gather4", "tile::scatter4"):
+        raise unknown(one)
+    axes = next(part for part in one.parts if part[0].isdigit())
+    if one.name.startswith("cp.async.bulk.tensor") and one.parts.index("global") < next(
+        (number for number, part in enumerate(one.parts) if part.startswith("shared")), len(one.parts)
+    ):
+        _store_box(function, one, axes)
+        return
+    to, tensor, barrier, *rest = one.operands
+    several = one.has("multicast::cluster")
+    mask = function.read(one, rest[0], 16) if several else "0"
+    function.perform(
+        f"cp.async.bulk.tensor.g2s.tile.{axes}",
+        "void",
+        [
+            ("ptr", function.pointer(one, to, "shared")),
+            ("ptr", function.pointer(one, barrier, "shared")),
+            *_box(function, one, tensor),
+            ("i16", mask),
+            ("i64", "0"),
+            ("i1", str(several).lower()),
+            ("i1", "false"),
+        ],
+    )
+
+
+def _store_box(function: Function, one: Instruction, axes: str) -> None:
+    tensor, of = one.operands[:2]
+    pointer = ("ptr", function.pointer(one, of, "shared"))
+    function.perform(f"cp.async.bulk.tensor.s2g.tile.{axes}", "void", [pointer, *_box(function, one, tensor)])
+
+
+def _box(function: Function, one: Instruction, tensor: object) -> list[tuple[str, str]]:
+    """The map and the coordinates."""
+    if not isinstance(tensor, Address):
+        raise unknown(one)
+    map_ = function.pointer(one, Address(tensor.base, tensor.offset), "")
+    return [("ptr", map_), *(("i32", function.read(one, each, 32)) for each in tensor.coordinates)]
+
+
+def _barrier_pointer(function: Function, one: Instruction, place: int) -> tuple[str, str]:
+    return "ptr", function.pointer(one, one.operands[place], space(one))
+
+
+def _initialize(function: Function, one: Instruction) -> None:
+    count = ("i32", function.read(one, one.operands[1], 32))
+    function.perform("mbarrier.init", "void", [_barrier_pointer(function, one, 0), count])
+
+
+def _invalidate(function: Function, one: Instruction) -> None:
+    function.perform("mbarrier.inval", "void", [_barrier_pointer(function, one, 0)])
+
+
+def _arrive(function: Function, one: Instruction) -> None:
+    """mbarrier.arrive to, [barrier], count; with .expect_tx, bytes in place of the count."""
+    if one.has("noComplete"):
+        raise unknown(one)
+    to, *rest = one.operands
+    if isinstance(to, Address):  # Without a state.
+        to, rest = "_", list(one.operands)
+    place = one.operands.index(rest[0])
+    numbers = [("i32", function.read(one, each, 32)) for each in rest[1:2]]
+    name = "mbarrier.arrive.expect.tx" if one.has("expect_tx") else "mbarrier.arrive.scope"
+    state = function.perform(name, "i64", [_barrier_pointer(function, one, place), *(numbers or [("i32", "1")])])
+    function.write(one, to, state, 64)
+
+
+def _expect(function: Function, one: Instruction) -> None:
+    count = ("i32", function.read(one, one.operands[1], 32))
+    function.perform("mbarrier.expect.tx", "void", [_barrier_pointer(function, one, 0), count])
+
+
+def _wait(function: Function, one: Instruction) -> None:
+    """test_wait or try_wait, of a parity or of a state."""
+    to = one.operands[0]
+    barrier = _barrier_pointer(function, one, 1)
+    if one.has("parity"):
+        given = [barrier, ("i32", function.read(one, one.operands[2], 32))]
+        found = function.perform("mbarrier.try.wait.parity", "i1", given)
+    else:
+        given = [barrier, ("i64", function.read(one, one.operands[2], 64))]
+        found = function.perform("mbarrier.try.wait", "i1", given)
+    function.write(one, to, found, 1)
+
+
+def _arrive_behind_copies(function: Function, one: Instruction) -> None:
+    name = "cp.async.mbarrier.arrive" + (".noinc" if one.has("noinc") else "")
+    function.perform(name, "void", [_barrier_pointer(function, one, 0)])
+
+
+ROWS: Mapping[str, Handler] = {
+    "cp.async.ca": _copy,
+    "cp.async.cg": _copy,
+    "cp.async.commit_group": _performs("cp.async.commit.group"),
+    "cp.async.wait_group": _performs("cp.async.wait.group"),
+    "cp.async.wait_all": _performs("cp.async.wait.all"),
+    "cp.async.mbarrier.arrive": _arrive_behind_copies,
+    "cp.async.bulk.tensor": _copy_tensor,
+    "cp.async.bulk.commit_group": _performs("cp.async.bulk.commit.group"),
+    "cp.async.bulk.wait_group": _performs("cp.async.bulk.wait.group"),
+    "cp.async.bulk.wait_group.read": _performs("cp.async.bulk.wait.group.read"),
+    "mbarrier.init": _initialize,
+    "mbarrier.inval": _invalidate,
+    "mbarrier.arrive": _arrive,
+    "mbarrier.expect_tx": _expect,
+    "mbarrier.test_wait": _wait,
+    "mbarrier.try_wait": _wait,
+}
+"""What instructions do, by the beginning of their names."""

@@ -1,0 +1,244 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""LLVM IR of a PTX module: its variables, and its functions statement by statement."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from math import prod
+
+from tilewright.errors import LoweringError
+from tilewright.ptx import arithmetic, bits, conversions, copies, memory, parse, together
+from tilewright.ptx.function import LLVM_TYPES, Declarations, Function, Handler, bits_of, unknown
+from tilewright.ptx.parse import Instruction, Label, Registers, Scope, Variable
+
+_ROWS: Mapping[str, Handler] = {
+    **arithmetic.ROWS,
+    **bits.ROWS,
+    **conversions.ROWS,
+    **memory.ROWS,
+    **together.ROWS,
+    **copies.ROWS,
+}
+_SPACES = {"shared": 3, "global": 0, "const": 0}
+_HEAD = 'target triple = "nvptx64-nvidia-cuda"\n'
+
+
+@dataclass(frozen=True, slots=True)
+class Module:
+    """A PTX module as LLVM IR.
+
+    Attributes:
+        llvmir: Its text, with kernels of the calling convention ``ptx_kernel``.
+        kernels: Their names, each with the threads that a block must have, or None where PTX leaves that open.
+    """
+
+    llvmir: str
+    kernels: Mapping[str, tuple[int, int, int] | None]
+
+
+def translated(text: str) -> Module:
+    """A PTX module as LLVM IR for the emulator.
+
+    Raises:
+        LoweringError: It is no PTX, or has an instruction that is not read; the error names the line.
+    """
+    declared = parse.parsed(text)
+    variables = {each.name: each for each in declared if isinstance(each, Variable)}
+    declarations = Declarations()
+    bodies, kernels = [], {}
+    for each in declared:
+        if isinstance(each, parse.Function) and each.body is not None:
+            bodies.append(_function(each, each.body, declarations, variables))
+            if each.is_kernel:
+                kernels[each.name] = each.block
+    inside = [
+        _within(each.name, variable)
+        for each in declared
+        if isinstance(each, parse.Function)
+        for variable in _own_shared(each.body or ())
+    ]
+    globals_ = "\n".join(_global(each) for each in (*variables.values(), *inside))
+    return Module(
+        f"{_HEAD}{globals_}\n{declarations.text()}\n" + "\n".join(bodies) + "\n!0 = !{}\n",
+        kernels,
+    )
+
+
+def _own_shared(body: Sequence[parse.Statement]) -> list[Variable]:
+    """The variables in shared memory that a function declares."""
+    return [each for each in body if isinstance(each, Variable) and each.space == "shared"]
+
+
+def _within(function: str, variable: Variable) -> Variable:
+    """A function's variable by a name that no other one's has."""
+    return replace(variable, name=f"{function}:{variable.name}")
+
+
+def _bytes_of(variable: Variable) -> int:
+    return prod(variable.extents) * max(bits_of(LLVM_TYPES[variable.type]) // 8, 1)
+
+
+def _align_of(variable: Variable) -> int:
+    return variable.align or max(bits_of(LLVM_TYPES[variable.type]) // 8, 1)
+
+
+def _global(variable: Variable) -> str:
+    size = f"[{_bytes_of(variable)} x i8]"
+    space = _SPACES[variable.space]
+    where = f"addrspace({space}) " if space else ""
+    align = f", align {_align_of(variable)}"
+    if 0 in variable.extents:
+        return f'@"{variable.name}" = external {where}global {size}{align}'
+    value = "poison" if variable.space == "shared" else _initial(variable)
+    kind = "constant" if variable.space == "const" else "global"
+    return f'@"{variable.name}" = internal {where}{kind} {size} {value}{align}'
+
+
+def _initial(variable: Variable) -> str:
+    """The first bytes of a variable."""
+    if not variable.value:
+        return "zeroinitializer"
+    size = max(bits_of(LLVM_TYPES[variable.type]) // 8, 1)
+    words = re.findall(r"[^\s,{}]+", variable.value)
+    found = bytearray()
+    for word in words:
+        if re.fullmatch(r"-?(0x[0-9a-fA-F]+|\d+)U?", word) is None:
+            number = int(word[2:], 16) if re.fullmatch(r"0[fFdD][0-9a-fA-F]+", word) else None
+            if number is None:
+                raise LoweringError(
+                    f"the first value {word} of {variable.name} is no number", where="PTX", expected="numbers"
+                )
+        else:
+            number = int(word.rstrip("U"), 0)
+        found += (number & ((1 << 8 * size) - 1)).to_bytes(size, "little")
+    found = found.ljust(_bytes_of(variable), b"\0")
+    return "[" + ", ".join(f"i8 {each}" for each in found) + "]"
+
+
+def _function(
+    declared: parse.Function,
+    body: Sequence[parse.Statement],
+    declarations: Declarations,
+    variables: Mapping[str, Variable],
+) -> str:
+    """The definition of a function. What is no kernel gets and gives everything by pointers."""
+    function = Function(declarations, variables)
+    for variable in _own_shared(body):
+        function.name_variable(variable.name, _within(declared.name, variable))
+    arguments = [
+        _parameter(function, each, number, is_kernel=declared.is_kernel)
+        for number, each in enumerate((*declared.results, *declared.parameters))
+    ]
+    function.enter(_labels(body, 0))
+    for number, statement in enumerate(body):
+        _state(function, statement, body, number)
+    function.leave()
+    function.do("ret void")
+    how = "ptx_kernel" if declared.is_kernel else "internal"
+    lines = [*function.slots, "  br label %start", "start:", *function.lines]
+    return f'define {how} void @"{declared.name}"({", ".join(arguments)}) {{\n' + "\n".join(lines) + "\n}"
+
+
+def _parameter(function: Function, variable: Variable, number: int, *, is_kernel: bool) -> str:
+    """The declaration of a parameter, which code finds in memory."""
+    name = f"%p{number}"
+    size = _bytes_of(variable)
+    if not is_kernel:
+        function.add_parameter(variable, name)
+        return f"ptr {name}"
+    if variable.extents:
+        function.add_parameter(variable, name)
+        return f"ptr byval([{size} x i8]) align {_align_of(variable)} {name}"
+    slot = function.slot(f"i{8 * size}")
+    function.add_parameter(variable, slot)
+    function.do(f"store i{8 * size} {name}, ptr {slot}, !nosanitize !0")
+    return f"i{8 * size} {name}"
+
+
+def _labels(body: Sequence[parse.Statement], start: int) -> list[str]:
+    """The labels behind an opening brace, but for those of further ones."""
+    depth, found = 0, []
+    for each in body[start:]:
+        if isinstance(each, Scope):
+            depth += 1 if each.opens else -1
+            if depth < 0:
+                break
+        elif isinstance(each, Label) and not depth:
+            found.append(each.name)
+    return found
+
+
+def _state(function: Function, statement: parse.Statement, body: Sequence[parse.Statement], number: int) -> None:
+    match statement:
+        case Scope(opens=True):
+            function.enter(_labels(body, number + 1))
+        case Scope():
+            function.leave()
+        case Label(name=name):
+            function.block(function.label(name, 0))
+        case Registers(type=kind, names=names):
+            if kind not in LLVM_TYPES:
+                raise LoweringError(f"registers of type {kind}", where="PTX", expected=", ".join(LLVM_TYPES))
+            function.add_registers(kind, names)
+        case Variable(space="shared"):
+            pass  # `_function` has declared it.
+        case Variable():
+            slot = function.slot(f"[{_bytes_of(statement)} x i8]", _align_of(statement))
+            function.add_variable(statement, slot)
+        case Instruction():
+            _execute(function, statement)
+
+
+def _execute(function: Function, one: Instruction) -> None:
+    """An instruction, under its guard."""
+    after = ""
+    if one.guard:
+        holds = function.read(one, one.guard, 1)
+        if one.unless:
+            holds = function.value(f"xor i1 {holds}, true")
+        inside, after = function.fresh(), function.fresh()
+        if one.parts[0] == "bra":
+            target = function.label(str(one.operands[0]), one.line)
+            function.do(f"br i1 {holds}, label %{target}, label %{after}")
+            function.lines.append(f"{after}:")
+            return
+        function.do(f"br i1 {holds}, label %{inside}, label %{after}")
+        function.lines.append(f"{inside}:")
+    if one.parts[0] == "bra":
+        function.end(f"br label %{function.label(str(one.operands[0]), one.line)}")
+    elif one.parts[0] in ("ret", "exit"):
+        function.end("ret void")
+    elif one.parts[0] == "trap":
+        function.perform("trap", "void", ())
+    elif one.parts[0] == "call":
+        _call(function, one)
+    else:
+        _handler(one)(function, one)
+    if after:
+        function.block(after)
+
+
+def _handler(one: Instruction) -> Handler:
+    """That of the longest beginning of the name that is known."""
+    parts = one.parts
+    for count in range(len(parts), 0, -1):
+        found = _ROWS.get(".".join(parts[:count]))
+        if found is not None:
+            return found
+    raise unknown(one)
+
+
+def _call(function: Function, one: Instruction) -> None:
+    """A call (results), name, (arguments): all of them variables of the space .param, whose places the function gets."""
+    names = [each for each in one.operands if isinstance(each, str)]
+    if len(names) != 1:
+        raise unknown(one)
+    if names[0] == "__assertfail":
+        function.perform("trap", "void", ())
+        return
+    groups = [each for each in one.operands if isinstance(each, tuple)]
+    places = [function.pointer(one, parse.Address(each, 0), "") for group in groups for each in group]
+    text = ", ".join(f"ptr {each}" for each in places)
+    function.do(f'call void @"{names[0]}"({text})')

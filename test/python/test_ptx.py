@@ -1,0 +1,333 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""The reader of PTX: what instructions compute, kernels that LLVM writes, and what is refused."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import tilewright as tw
+from gpu_kernels import check
+from tilewright import ptx
+from tilewright.cli import main
+from tilewright.emit.gpu_stages import GpuStages
+from tilewright.errors import LoweringError
+from tilewright.runtime import fiber_calls, gpu
+from tilewright.runtime.emulated_gpu import EmulatedGpuKernel, EmulationError
+from tilewright.runtime.launches import Launch
+from tilewright.targets import nvidia
+
+SM_80, SM_90A, _ = nvidia.ROWS
+LANES = 32
+ALL = (1 << 32) - 1
+
+
+def signed(value: int, bits: int = 32) -> int:
+    return value - (1 << bits) if value >> (bits - 1) & 1 else value
+
+
+def as_float(bits: int) -> float:
+    return float(np.array(bits, np.uint32).view(np.float32))
+
+
+def from_float(value: Any) -> int:
+    return int(np.array(value, np.float32).view(np.uint32))
+
+
+def halves(bits: int, kind: Any = np.float16) -> np.ndarray:
+    return np.array([bits], np.uint32).view(kind)
+
+
+def permuted(a: int, b: int, selector: int) -> int:
+    both, found = (b << 32 | a).to_bytes(8, "little"), 0
+    for number in range(4):
+        choice = selector >> 4 * number & 15
+        byte = both[choice & 7]
+        found |= (0xFF * (byte >> 7) if choice & 8 else byte) << 8 * number
+    return found
+
+
+def rounded(value: float, low: int, high: int) -> int:
+    return 0 if np.isnan(value) else int(min(max(np.rint(value), low), high))
+
+
+# Of two registers %a and %b of 32 bits, %x and %y as floats, and the lane %l: what an instruction puts into %d.
+ROWS: list[tuple[str, Callable[[int, int, int], int]]] = [
+    ("add.u32 %d, %a, %b;", lambda a, b, lane: a + b),
+    ("sub.s32 %d, %a, -7;", lambda a, b, lane: a + 7),
+    ("mul.lo.s32 %d, %a, %b;", lambda a, b, lane: a * b),
+    ("mul.hi.u32 %d, %a, %b;", lambda a, b, lane: a * b >> 32),
+    ("mul.hi.s32 %d, %a, %b;", lambda a, b, lane: signed(a) * signed(b) >> 32),
+    ("mad.lo.u32 %d, %a, %b, %l;", lambda a, b, lane: a * b + lane),
+    ("mul.wide.s32 %w, %a, %b; mov.b64 {_, %d}, %w;", lambda a, b, lane: signed(a) * signed(b) >> 32),
+    ("mad.wide.u32 %w, %a, %b, 5; mov.b64 {%d, _}, %w;", lambda a, b, lane: a * b + 5),
+    ("add.cc.u32 %d, %a, %b; addc.u32 %d, 0, 0;", lambda a, b, lane: a + b >> 32),
+    ("sub.cc.u32 %d, %a, %b; subc.u32 %d, 0, 0;", lambda a, b, lane: -int(a < b)),
+    ("div.u32 %d, %a, %l;", lambda a, b, lane: a // lane if lane else ALL),
+    ("rem.s32 %d, %a, 7;", lambda a, b, lane: int(np.fmod(signed(a), 7))),
+    ("div.s32 %d, 0x80000000, -1;", lambda a, b, lane: 1 << 31),
+    ("min.s32 %d, %a, %b;", lambda a, b, lane: min(signed(a), signed(b))),
+    ("max.u32 %d, %a, %b;", lambda a, b, lane: max(a, b)),
+    ("abs.s32 %d, %a;", lambda a, b, lane: abs(signed(a))),
+    ("neg.s32 %d, %a;", lambda a, b, lane: -a),
+    ("and.b32 %d, %a, 0xff00;", lambda a, b, lane: a & 0xFF00),
+    ("not.b32 %d, %a;", lambda a, b, lane: ~a),
+    ("lop3.b32 %d, %a, %b, %l, 0x96;", lambda a, b, lane: a ^ b ^ lane),
+    ("lop3.b32 %d, %a, %b, %l, 0xd8;", lambda a, b, lane: a & ~lane | b & lane),
+    ("shl.b32 %d, %a, 40;", lambda a, b, lane: 0),
+    ("shl.b32 %d, %a, %l;", lambda a, b, lane: a << lane),
+    ("shr.s32 %d, %a, 40;", lambda a, b, lane: -1 if a >> 31 else 0),
+    ("shr.u32 %d, %a, %l;", lambda a, b, lane: a >> lane),
+    ("shf.l.wrap.b32 %d, %a, %b, %l;", lambda a, b, lane: (b << 32 | a) << lane >> 32),
+    ("shf.r.wrap.b32 %d, %a, %b, 36;", lambda a, b, lane: (b << 32 | a) >> 4),
+    ("shf.r.clamp.b32 %d, %a, %b, 36;", lambda a, b, lane: b),
+    ("bfe.u32 %d, %a, 4, %l;", lambda a, b, lane: a >> 4 & (1 << lane) - 1),
+    ("bfe.s32 %d, %a, 4, 8;", lambda a, b, lane: signed(a >> 4 & 255, 8)),
+    ("bfe.s32 %d, %a, 28, 8;", lambda a, b, lane: signed(a) >> 28),
+    ("bfi.b32 %d, %a, %b, 4, 8;", lambda a, b, lane: b & ~0xFF0 | (a & 255) << 4),
+    ("prmt.b32 %d, %a, %b, 0x5410;", lambda a, b, lane: permuted(a, b, 0x5410)),
+    ("prmt.b32 %d, %a, %b, %l;", permuted),
+    ("prmt.b32 %d, %a, %b, 0x9BAC;", lambda a, b, lane: permuted(a, b, 0x9BAC)),
+    ("popc.b32 %d, %a;", lambda a, b, lane: a.bit_count()),
+    ("clz.b32 %d, %l;", lambda a, b, lane: 32 - lane.bit_length()),
+    ("brev.b32 %d, %a;", lambda a, b, lane: int(f"{a:032b}"[::-1], 2)),
+    ("bfind.u32 %d, %l;", lambda a, b, lane: lane.bit_length() - 1),
+    ("setp.lt.s32 %p|%q, %a, %b; selp.b32 %d, 1, 2, %q;", lambda a, b, lane: 2 if signed(a) < signed(b) else 1),
+    ("setp.ge.u32 %p, %a, %b; setp.eq.and.s32 %p, %l, 3, %p; selp.b32 %d, 1, 0, %p;", lambda a, b, lane: int(lane == 3 and a >= b)),
+    ("set.gt.u32.s32 %d, %a, %b;", lambda a, b, lane: ALL if signed(a) > signed(b) else 0),
+    ("mov.b32 %d, 9; setp.lo.u32 %p, %a, %b; @!%p mov.b32 %d, 4;", lambda a, b, lane: 9 if a < b else 4),
+    ("{ .reg .pred done; mov.b32 %d, 0; again: add.u32 %d, %d, 3; setp.gt.u32 done, %d, %l; @!done bra again; }",
+     lambda a, b, lane: 3 * (lane // 3 + 1)),
+    ("cvt.s64.s32 %w, %a; mov.b64 {_, %d}, %w;", lambda a, b, lane: -1 if a >> 31 else 0),
+    ("cvt.u8.u32 %d, %a;", lambda a, b, lane: a & 255),
+    ("cvt.s32.s8 %d, %a;", lambda a, b, lane: signed(a & 255, 8)),
+    ("cvt.sat.s8.s32 %d, %a;", lambda a, b, lane: min(max(signed(a), -128), 127)),
+    ("cvt.rn.f32.s32 %d, %a;", lambda a, b, lane: from_float(signed(a))),
+    ("cvt.rni.s32.f32 %d, %x;", lambda a, b, lane: rounded(as_float(a), -(1 << 31), (1 << 31) - 1)),
+    ("cvt.rzi.u32.f32 %d, 0fBF800000;", lambda a, b, lane: 0),
+    ("cvt.rn.f16x2.f32 %d, 0f3F800000, 0f40490FDB;", lambda a, b, lane: 0x3C004248),
+    ("cvt.rn.bf16x2.f32 %d, 0f40490FDB, 0f3F800000;", lambda a, b, lane: 0x40493F80),
+    ("cvt.rz.bf16.f32 %h, %x; cvt.u32.u16 %d, %h;", lambda a, b, lane: a >> 16),
+    ("cvt.rna.tf32.f32 %d, 0f3F801000;", lambda a, b, lane: 0x3F802000),
+    ("cvt.rn.satfinite.e4m3x2.f32 %h, 0f44000000, 0fBFC80000; cvt.u32.u16 %d, %h;", lambda a, b, lane: 0x7EBC),
+    ("cvt.rn.f16x2.e5m2x2 %d, %h;", lambda a, b, lane: 0),
+    ("add.f32 %x, %y, 0f3F800000; mov.b32 %d, %x;", lambda a, b, lane: from_float(np.float32(lane / 8) + np.float32(1))),
+    ("fma.rn.f32 %x, %y, %y, %y; mov.b32 %d, %x;", lambda a, b, lane: from_float(lane / 8 * lane / 8 + lane / 8)),
+    ("add.sat.f32 %x, %y, 0f00000000; mov.b32 %d, %x;", lambda a, b, lane: from_float(min(lane / 8, 1))),
+    ("min.f32 %x, %y, 0f7FC00000; mov.b32 %d, %x;", lambda a, b, lane: from_float(lane / 8)),
+    ("div.full.f32 %x, %y, 0f40000000; mov.b32 %d, %x;", lambda a, b, lane: from_float(lane / 16)),
+    ("sqrt.rn.f32 %x, %y; mov.b32 %d, %x;", lambda a, b, lane: from_float(np.sqrt(np.float32(lane / 8)))),
+    ("ex2.approx.ftz.f32 %x, 0f40400000; mov.b32 %d, %x;", lambda a, b, lane: from_float(8)),
+    ("rcp.approx.f32 %x, 0f40800000; neg.f32 %x, %x; mov.b32 %d, %x;", lambda a, b, lane: from_float(-0.25)),
+    ("setp.gtu.f32 %p, %y, 0f7FC00000; selp.b32 %d, 1, 0, %p;", lambda a, b, lane: 1),
+    ("setp.gt.f32 %p, %y, 0f7FC00000; selp.b32 %d, 1, 0, %p;", lambda a, b, lane: 0),
+    ("mov.b32 %d, 0x3C004248; fma.rn.f16x2 %d, %d, %d, %d;",
+     lambda a, b, lane: int((halves(0x3C004248).astype(np.float64) ** 2 + halves(0x3C004248)).astype(np.float16).view(np.uint32)[0])),
+    ("shfl.sync.bfly.b32 %d|%p, %l, 5, 31, -1;", lambda a, b, lane: lane ^ 5),
+    ("shfl.sync.up.b32 %d|%p, %l, 4, 0, -1; selp.b32 %d, %d, 99, %p;", lambda a, b, lane: lane - 4 if lane >= 4 else 99),
+    ("setp.lt.u32 %p, %l, 5; vote.sync.ballot.b32 %d, %p, 0xffffffff;", lambda a, b, lane: 31),
+    ("setp.lt.u32 %p, %l, 5; vote.sync.any.pred %p, %p, -1; selp.b32 %d, 1, 0, %p;", lambda a, b, lane: 1),
+    ("setp.lt.u32 %p, %l, 5; vote.sync.all.pred %p, %p, -1; selp.b32 %d, 1, 0, %p;", lambda a, b, lane: 0),
+    ("redux.sync.add.s32 %d, %l, -1;", lambda a, b, lane: 496),
+    ("redux.sync.min.s32 %d, %l, -1;", lambda a, b, lane: 0),
+    ("redux.sync.max.u32 %d, %l, -1;", lambda a, b, lane: 31),
+    ("elect.sync %d|%p, -1; selp.b32 %d, 7, %d, %p;", lambda a, b, lane: 0 if lane else 7),
+    ("mov.u32 %d, %lanemask_le;", lambda a, b, lane: (2 << lane) - 1),
+    ("mov.u32 %d, %ntid.x;", lambda a, b, lane: LANES),
+    # Four bytes of a table, of the kernel's own memory, and of a place in shared memory by its generic address.
+    ("mov.b64 %w, table; add.s64 %w, %w, 4; ld.const.b32 %d, [%w];", lambda a, b, lane: 22),
+    ("st.local.v2.b32 [depot], {%a, %b}; ld.local.b32 %d, [depot+4];", lambda a, b, lane: b),
+    ("mov.u32 %d, space; mad.lo.u32 %d, %l, 4, %d; st.shared.b32 [%d], %a; cvt.u64.u32 %w, %d; cvta.shared.u64 %w, %w; ld.b32 %d, [%w];",
+     lambda a, b, lane: a),
+    ("{ .reg .b64 %s; mov.u64 %w, space; cvta.shared.u64 %s, %w; cvta.to.shared.u64 %s, %s; sub.u64 %w, %w, %s; cvt.u32.u64 %d, %w; }",
+     lambda a, b, lane: 0),
+    ("mov.u32 %d, place; { .reg .b32 %s; cvt.u64.u32 %w, %d; cvta.param.u64 %w, %w; ld.param.b32 %d, [place]; }", lambda a, b, lane: 77),
+    ("{ .param .b32 given; .param .b32 taken; st.param.b32 [given], %a; call.uni (taken), twice, (given); ld.param.b32 %d, [taken]; }",
+     lambda a, b, lane: 2 * a),
+    ("bar.sync 0; setp.eq.u32 %p, %l, 0; @%p st.shared.b32 [sum], 0; bar.sync 0; red.shared.add.u32 [sum], %l; bar.sync 0; "
+     "ld.shared.b32 %d, [sum];", lambda a, b, lane: 496),
+    ("bar.sync 0; atom.shared.exch.b32 %d, [sum], 8; bar.sync 0; atom.shared.cas.b32 %d, [sum], 8, 8;", lambda a, b, lane: 8),
+]  # fmt: skip
+HEAD = """
+.version 8.3
+.target sm_90a
+.address_size 64
+.const .align 4 .b32 table[3] = {11, 22, 33}; // "numbers"
+.shared .align 16 .b8 space[128];
+.shared .align 4 .u32 sum;
+.func (.param .b32 result) twice(.param .b32 value)
+{
+  .reg .b32 %r<2>;
+  ld.param.b32 %r1, [value];
+  add.u32 %r1, %r1, %r1; /* twice
+     as much */
+  st.param.b32 [result], %r1;
+  ret;
+}
+"""
+KERNEL = """
+.visible .entry rows(.param .u64 .ptr .global .align 4 left, .param .u64 right, .param .u64 out, .param .u32 place)
+.reqntid 32
+{
+  .reg .pred %p, %q;
+  .reg .b16 %h;
+  .reg .b32 %a, %b, %d, %l;
+  .reg .f32 %x, %y;
+  .reg .b64 %w, %from, %to<2>;
+  .local .align 8 .b8 depot[8];
+  mov.u32 %l, %tid.x;
+  ld.param.u64 %from, [left];
+  mad.wide.u32 %from, %l, 4, %from;
+  ld.global.b32 %a, [%from];
+  ld.param.u64 %from, [right];
+  mad.wide.u32 %from, %l, 4, %from;
+  ld.global.b32 %b, [%from];
+  ld.param.u64 %to1, [out];
+  mad.wide.u32 %to1, %l, 4, %to1;
+"""
+TAIL = "  ret;\n}\n"
+BEFORE = "  mov.b32 %x, %a; cvt.rn.f32.u32 %y, %l; mul.f32 %y, %y, 0f3E000000; mov.b16 %h, 0;\n"
+
+
+def run(text: str, name: str, threads: int, *arguments: Any, shared: int = 0) -> None:
+    kernel = EmulatedGpuKernel(ptx.translated(text).llvmir, name)
+    kernel(Launch((1, 1, 1), (threads, 1, 1), dynamic_shared=shared), *arguments)
+
+
+def test_what_instructions_compute() -> None:
+    rng = np.random.default_rng(0)
+    a, b = (rng.integers(0, 1 << 32, LANES, np.uint32) for _ in range(2))
+    out = np.zeros((len(ROWS), LANES), np.uint32)
+    body = "".join(
+        f"{BEFORE}  {text}\n  st.global.b32 [%to1+{4 * LANES * row}], %d;\n" for row, (text, _) in enumerate(ROWS)
+    )
+    run(HEAD + KERNEL + body + TAIL, "rows", LANES, a, b, out, np.uint32(77))
+    for row, (text, expected) in enumerate(ROWS):
+        wanted = [expected(int(x), int(y), lane) & ALL for lane, (x, y) in enumerate(zip(a, b, strict=True))]
+        assert [hex(each) for each in out[row]] == [hex(each) for each in wanted], text
+
+
+@pytest.mark.skipif(shutil.which("ptxas") is None, reason="there is no ptxas")
+def test_the_instructions_are_ptx(tmp_path: Path) -> None:
+    """What is read here as PTX is that for NVIDIA's assembler too."""
+    file = tmp_path / "k.ptx"
+    file.write_text(HEAD + KERNEL + "".join(f"{BEFORE}  {text}\n" for text, _ in ROWS) + TAIL)
+    done = subprocess.run(
+        ["ptxas", "-arch=sm_90a", file, "-o", tmp_path / "k.cubin"], capture_output=True, text=True, check=False
+    )
+    assert not done.returncode, done.stderr
+
+
+@pytest.mark.parametrize(
+    ("target", "case", "parameters"),
+    [
+        (SM_80, {"m": 40, "n": 50, "k": 161, "a": "f16"}, {"bm": 64, "bn": 64, "wm": 32, "wn": 32}),
+        (SM_90A, {"m": 130, "n": 70, "k": 136, "a": "bf16", "c": "bf16"}, {"bm": 128, "bn": 64, "stages": 3, "cluster": 2}),
+    ],
+)  # fmt: skip
+def test_kernels_by_llvm(target: Any, case: Any, parameters: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Our own kernels, as LLVM's back end for NVIDIA writes them."""
+    read: list[str] = []
+
+    def from_ptx(stages: GpuStages) -> str:
+        read.append(stages.texts["ptx"])
+        return ptx.translated(read[-1]).llvmir
+
+    monkeypatch.setattr(fiber_calls, "as_nvvm", from_ptx)
+    spec = tw.MatmulSpec(**case)
+    check(gpu.compile(spec, target.emulated(), parameters=parameters), spec)
+    assert read
+
+
+def kernel_of(body: str) -> str:
+    """A kernel of 32 threads, which store what a body leaves in %d."""
+    barrier = ".shared .align 8 .b64 mark;\n"
+    return HEAD + barrier + KERNEL + BEFORE + body + "  st.global.b32 [%to1], %d;\n" + TAIL
+
+
+EXCHANGED = "mad.lo.u32 %d, %l, 4, 0; st.shared.b32 [%d], %a; BARRIER xor.b32 %d, %d, 4; ld.shared.b32 %d, [%d];"
+# Half of the threads copy; all wait for the barrier object, which counts those that copy.
+COPIED = """
+  mov.u32 %d, mark; setp.eq.u32 %p, %l, 0; @%p mbarrier.init.shared.b64 [%d], 16; bar.sync 0;
+  setp.lt.u32 %p, %l, 16; @!%p bra waiting;
+  ld.param.u64 %from, [left]; mad.wide.u32 %from, %l, 8, %from; mov.u32 %d, space; mad.lo.u32 %d, %l, 8, %d;
+  cp.async.ca.shared.global [%d], [%from], 8; cp.async.mbarrier.arrive.noinc.shared.b64 [mark];
+waiting:
+  mbarrier.try_wait.parity.shared.b64 %p, [mark], 0; @!%p bra waiting;
+  mov.u32 %d, space; mad.lo.u32 %d, %l, 4, %d; ld.shared.b32 %d, [%d];
+"""
+GIVEN = ("--arg", "i32[32]", "--arg", "i32[32]", "--arg", "out:i32[32]", "--arg", "i32=1")
+
+
+@pytest.mark.parametrize(
+    ("body", "finding"),
+    [
+        (EXCHANGED.replace("BARRIER", "bar.warp.sync -1;"), ""),
+        (EXCHANGED.replace("BARRIER", ""), "race: "),
+        # Stores of the same value do no harm; those of different ones do.
+        ("st.shared.b32 [sum], 7; bar.sync 0; ld.shared.b32 %d, [sum]; mov.b32 %d, %l;", ""),
+        ("st.shared.b32 [sum], %l; bar.sync 0; ld.shared.b32 %d, [sum];", "race: "),
+        ("atom.shared.add.u32 %d, [sum], 1; ld.shared.b32 %d, [sum];", "race: "),
+        ("ld.shared.b32 %d, [sum];", "unwritten: "),
+        ("ld.global.b32 %d, [%from+256];", "outside: "),
+        ("red.global.add.u32 [%from], 1; mov.b32 %d, 0;", "may write"),
+        ("ld.global.v2.b32 {%d, _}, [%from];", "misaligned: a load"),
+        ("trap;", "trap: "),
+        (COPIED, ""),
+        (COPIED.replace("[mark], 0;", "[mark], -2;"), ""),  # Of a parity, only the lowest bit counts.
+        (COPIED.replace("  mbarrier.try_wait", "  //"), "unwritten: "),
+        (COPIED.replace(", 16; bar", ", 15; bar"), "unwritten: "),
+        (COPIED.replace("cp.async.mbarrier.arrive.noinc.shared.b64 [mark];", ""), "deadlock: "),
+    ],
+)
+def test_what_a_kernel_does_wrong_is_found(body: str, finding: str) -> None:
+    a, out = np.arange(LANES, dtype=np.uint32), np.zeros(LANES, np.uint32)
+    a.flags.writeable = False
+    if finding:
+        with pytest.raises(EmulationError, match=finding):
+            run(kernel_of(body), "rows", LANES, a, a, out, np.uint32(0))
+    else:
+        run(kernel_of(body), "rows", LANES, a, a, out, np.uint32(0))
+        assert sorted(out) == sorted(a)
+
+
+def test_findings_that_are_allowed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = str(tmp_path / "k.ptx")
+    Path(file).write_text(kernel_of(EXCHANGED.replace("BARRIER", "")))
+    assert main(["emulate", file, *GIVEN, "--allow", "race"]) == 1
+    assert "unwritten: " in capsys.readouterr().out
+    assert main(["emulate", file, *GIVEN, "--allow", "race", "--allow", "unwritten"]) == 0
+
+
+def test_a_block_is_as_the_kernel_says(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "k.ptx").write_text(kernel_of("mov.u32 %d, 0;"))
+    assert main(["emulate", str(tmp_path / "k.ptx"), *GIVEN, "--block", "64"]) == 2
+    assert "--block 32,1,1" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        (".entry f() { }", "no .version"),
+        (
+            ".version 8.0\n.entry f() {\n frobnicate.u32 %r1;\n}",
+            "line 3 of the PTX: the emulator does not read frobnicate.u32",
+        ),
+        (".version 8.0\n.entry f() {\n mov.u32 %r1, 0;\n}", "no register %r1"),
+        (".version 8.0\n.entry f() {\n .reg .b32 %r1;\n mov.u32 %r1, x;\n}", "no register, number or variable x"),
+        (".version 8.0\n.entry f() {\n bra L;\n}", "no label L"),
+        (".version 8.0\n.entry f() {\n ret;\n", "a function without an end"),
+        (".version 8.0\n.entry f() {\n ret\n}", "a statement without an end"),
+        (".version 8.0\nhello;", "cannot read 'hello'"),
+        (".version 8.0\n.entry f() {\n .reg .b32 %r1;\n ld.u32 %r1, %r1;\n}", "needs an address"),
+    ],
+)
+def test_what_is_no_ptx(text: str, words: str) -> None:
+    with pytest.raises(LoweringError) as error:
+        ptx.translated(text)
+    assert words in str(error.value)
