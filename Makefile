@@ -52,7 +52,7 @@ setup-frameworks: setup ## Install torch, JAX and onnxruntime, for tests with th
 setup-torch: setup ## Install torch into an environment of its own, and build the ops of tilewright.torch (1.2 GB; skipped, with the reason, where it cannot)
 	@$(BIN)/python tools/setup/torch_ops.py
 
-setup-cluster: setup ## Install Dask, Ray, mpi4py and Open MPI, for tests on many workers (100 MB; skipped, with the reason, where it cannot)
+setup-cluster: setup ## Install Dask, Ray, mpi4py, Open MPI and MPICH, for tests on many workers (100 MB; skipped, with the reason, where it cannot)
 	@$(BIN)/python tools/setup/cluster.py
 
 demo: setup ## The main job on real shapes: speed, share of the peak, against numpy (OpenBLAS) and MKL

@@ -63,8 +63,8 @@ struct Outcome {
 
 class Context final : public JITLinkContext {
 public:
-  Context(JITLinkMemoryManager &manager, Outcome &outcome)
-      : JITLinkContext(/*JD=*/nullptr), manager(manager), outcome(outcome) {}
+  Context(JITLinkMemoryManager &manager, Outcome &outcome, const std::map<std::string, uintptr_t> &given)
+      : JITLinkContext(/*JD=*/nullptr), manager(manager), outcome(outcome), given(given) {}
 
   JITLinkMemoryManager &getMemoryManager() override { return manager; }
 
@@ -74,7 +74,8 @@ public:
     AsyncLookupResult found;
     std::string missing;
     for (const auto &[symbol, flags] : symbols) {
-      void *address = resolve(*symbol);
+      auto known = given.find((*symbol).str());
+      void *address = known == given.end() ? resolve(*symbol) : reinterpret_cast<void *>(known->second);
       if (!address && flags == SymbolLookupFlags::RequiredSymbol)
         missing += (missing.empty() ? "" : ", ") + (*symbol).str();
       found[symbol] = {orc::ExecutorAddr::fromPtr(address), JITSymbolFlags::Exported};
@@ -111,6 +112,7 @@ public:
 private:
   JITLinkMemoryManager &manager;
   Outcome &outcome;
+  const std::map<std::string, uintptr_t> &given;
 };
 
 std::unique_ptr<LinkGraph> readGraph(StringRef object, std::shared_ptr<orc::SymbolStringPool> pool) {
@@ -146,7 +148,8 @@ const void *ObjectCode::address(const std::string &function) const {
 }
 
 std::shared_ptr<const ObjectCode> ObjectCode::link(std::string_view object, const std::string &entry,
-                                                   const std::vector<std::string> &further) {
+                                                   const std::vector<std::string> &further,
+                                                   const std::map<std::string, uintptr_t> &given) {
   auto pool = std::make_shared<orc::SymbolStringPool>(); // Names outlive the graph while JITLink returns.
   std::unique_ptr<LinkGraph> graph = readGraph(StringRef(object.data(), object.size()), pool);
   Triple machine(sys::getProcessTriple());
@@ -164,7 +167,7 @@ std::shared_ptr<const ObjectCode> ObjectCode::link(std::string_view object, cons
   if (!manager)
     throw LinkFailure(toString(manager.takeError()));
   memory->manager = std::move(*manager);
-  jitlink::link(std::move(graph), std::make_unique<Context>(*memory->manager, memory->outcome));
+  jitlink::link(std::move(graph), std::make_unique<Context>(*memory->manager, memory->outcome, given));
   if (!memory->outcome.failure.empty() || !memory->outcome.functions[entry])
     throw LinkFailure("cannot link the object: " + memory->outcome.failure);
   return std::shared_ptr<const ObjectCode>(new ObjectCode(entry, std::move(memory)));

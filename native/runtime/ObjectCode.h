@@ -6,6 +6,7 @@
 #define TILEWRIGHT_RUNTIME_OBJECTCODE_H
 
 #include <cstddef>
+#include <cstdint>
 #include <map>
 #include <memory>
 #include <stdexcept>
@@ -32,10 +33,11 @@ public:
 class ObjectCode {
 public:
   /// Links `object`, in which `entry` is the function to be called, and `further` are others that can be. Symbols that
-  /// it does not define are, in this order, MLIR's allocation functions (Scratch.h), OpenMP's (OpenMP.h), and what the
-  /// process exports (the C library: memcpy, fma). Throws InvalidObject or LinkFailure.
+  /// it does not define are, in this order, those `given`, MLIR's allocation functions (Scratch.h), OpenMP's
+  /// (OpenMP.h), and what the process exports (the C library: memcpy, fma). Throws InvalidObject or LinkFailure.
   static std::shared_ptr<const ObjectCode> link(std::string_view object, const std::string &entry,
-                                                const std::vector<std::string> &further = {});
+                                                const std::vector<std::string> &further = {},
+                                                const std::map<std::string, uintptr_t> &given = {});
 
   ~ObjectCode();
   ObjectCode(const ObjectCode &) = delete;

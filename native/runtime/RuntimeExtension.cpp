@@ -7,6 +7,7 @@
 #include "Scratch.h"
 
 #include <nanobind/nanobind.h>
+#include <nanobind/stl/map.h>
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
 
@@ -18,10 +19,11 @@ struct Code {
   std::shared_ptr<const ObjectCode> linked;
 };
 
-static Code linkCode(nb::bytes object, const std::string &entry, const std::vector<std::string> &further) {
+static Code linkCode(nb::bytes object, const std::string &entry, const std::vector<std::string> &further,
+                     const std::map<std::string, uintptr_t> &given) {
   std::string_view bytes(object.c_str(), object.size());
   nb::gil_scoped_release release;
-  return {ObjectCode::link(bytes, entry, further)};
+  return {ObjectCode::link(bytes, entry, further, given)};
 }
 
 NB_MODULE(_runtime, m) {
@@ -43,11 +45,15 @@ NB_MODULE(_runtime, m) {
                    "executable at once, and go when the last kernel that uses them goes.")
       .def(
           "__init__",
-          [](Code *self, nb::bytes object, const std::string &entry, const std::vector<std::string> &further) {
-            new (self) Code(linkCode(object, entry, further));
+          [](Code *self, nb::bytes object, const std::string &entry, const std::vector<std::string> &further,
+             const std::map<std::string, uintptr_t> &given) {
+            new (self) Code(linkCode(object, entry, further, given));
           },
           nb::arg("object"), nb::arg("entry"), nb::arg("further") = std::vector<std::string>(),
-          "Links `object` and finds the function `entry` in it, and further ones by name.\n\n"
+          nb::arg("given") = std::map<std::string, uintptr_t>(),
+          "Links `object` and finds the function `entry` in it, and further ones by name. `given` has addresses of "
+          "symbols\n"
+          "that it does not define; whoever calls the code keeps what is there.\n\n"
           "Raises:\n"
           "    ValueError: The bytes are no object for this machine, or do not define a function.\n"
           "    OSError: A symbol is undefined, or there is no memory.")

@@ -60,9 +60,10 @@ def case(spec, schedule, grid):
 def main() -> None:
     """All cases."""
     for grid in GRIDS:
-        for types in TYPES:
+        # Two processes are run by every check: one type and one layout are enough for their second grid.
+        for types in TYPES if SIZE > 2 or grid[0] == 1 else TYPES[:1]:
             case(tw.MatmulSpec.from_dtypes(8 * SIZE, 12 * SIZE, 20 * SIZE, types, deterministic=True), "summa", grid)
-        for layout in LAYOUTS:
+        for layout in LAYOUTS if SIZE > 2 or grid[0] == 1 else LAYOUTS[-1:]:
             case(tw.MatmulSpec(8 * SIZE, 12 * SIZE, 20 * SIZE, layout=layout, deterministic=True), "summa", grid)
     for schedule in ("rows", "columns", "weights", "k", "k_all"):
         for types in ("f32", "u8,i8,i32"):
@@ -81,21 +82,27 @@ def many_calls() -> None:
     made = len(grid._along)
     grid.close()
     if RANK == 0:
-        print(json.dumps({"case": "1000 calls", "same": made == 2, "right": bool((c == 4).all()), "sent": 0}))  # noqa: T201
+        print(json.dumps({"case": "1000 calls", "same": made == 1, "right": bool((c == 4).all()), "sent": 0}))  # noqa: T201
 
 
-def count(schedule: str, shape: str, calls: int) -> None:
-    """Calls a product some times, and prints the bytes that all processes send in a call, by the model."""
-    grid = tuple(map(int, shape.split("x")))
-    product = distributed.compile(tw.MatmulSpec(64, 96, 160), comm=COMM, grid=grid, schedule=schedule)
-    a, b = (np.ones(product.shapes[name], np.float32) for name in "ab")
-    for _ in range(calls):
-        product(a, b)
+def count(calls: int, cases: list[str]) -> None:
+    """Calls products some times each, and prints the bytes that each process sends in a call of all of them, by the model."""
+    total = 0
+    for case_ in cases:
+        schedule, shape = case_.split(":")
+        grid = distributed.Grid(COMM, tuple(map(int, shape.split("x"))))
+        product = distributed.compile(tw.MatmulSpec(16, 24, 32), comm=grid, schedule=schedule, panels=2)
+        a, b = (np.ones(product.shapes[name], np.float32) for name in "ab")
+        c = np.empty(product.shapes["c"], np.float32)
+        for _ in range(calls):
+            product(a, b, out=c)
+        total += product.bytes_sent
+        grid.close()
     if RANK == 0:
-        print(SIZE * product.bytes_sent)  # noqa: T201
+        print(total)  # noqa: T201
 
 
 if sys.argv[1:2] == ["count"]:
-    count(sys.argv[2], sys.argv[3], int(sys.argv[4]))
+    count(int(sys.argv[2]), sys.argv[3:])
 else:
     main()

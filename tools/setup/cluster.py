@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""Installs Dask, Ray, mpi4py and Open MPI, for tests of searches on many workers and of products over many processes.
+"""Installs Dask, Ray, mpi4py, Open MPI and MPICH, for tests of searches on many workers and of products over many processes.
 
 `make setup-cluster` calls it.
 """
@@ -13,13 +13,19 @@ from common import SetupError, say
 from tilewright.bench import environments
 from tilewright.errors import TilewrightError
 
-MPI = packages.Need("Open MPI", lambda: packages.has_program("mpiexec"), ("openmpi-bin",), required=False)
+MPI = [
+    packages.Need(
+        "Open MPI", lambda: packages.has_program("mpicc.openmpi"), ("openmpi-bin", "libopenmpi-dev"), required=False
+    ),
+    packages.Need("MPICH", lambda: packages.has_program("mpicc.mpich"), ("mpich", "libmpich-dev"), required=False),
+]
+"""Both, with the headers of a program that counts messages. Debian lets them stand side by side: mpiexec is Open MPI's."""
 
 
 def main() -> int:
     """Makes the environment where it is missing; 0 also where it cannot, after a line that says why."""
     try:
-        packages.provide([MPI])
+        packages.provide(MPI)
         if environments.python(environments.CLUSTER) is None:
             say("making an environment with Dask, Ray and mpi4py, 100 MB to download")
         problem = environments.setup(environments.CLUSTER).problem

@@ -1,39 +1,31 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""Splits the payload of a product over a grid of processes, by MLIR's shard dialect: annotations, propagation, partition.
+"""Splits a product over a grid of processes, by MLIR's shard dialect: annotations, propagation, partition.
 
-What comes out is the program of one process: collectives around a product of local extents, which is read as a list of steps.
+What comes out is the program of one process: collectives around a product of local extents. Its steps are read, for models of it; `native`
+compiles it.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 
+from tilewright.distributed import annotated
 from tilewright.distributed.shardings import Sharding, Split, block
-from tilewright.errors import LoweringError, SpecError
+from tilewright.errors import LoweringError
 from tilewright.lowering.run import run_passes
 from tilewright.mlir import ir
-from tilewright.mlir.dialects import func, shard
-from tilewright.payload import matmul
+from tilewright.mlir.dialects import func
 from tilewright.spec import MatmulSpec
 
-_PASSES = "builtin.module(func.func(sharding-propagation{traversal=backward},shard-partition,canonicalize,cse))"
+_PASSES = """builtin.module(
+    func.func(sharding-propagation{traversal=backward}, shard-partition), canonicalize, tilewright-simplify-shards, canonicalize, cse
+)"""
 _PRODUCTS = ("linalg.matmul", "linalg.generic")
 _OPERANDS = ("a", "b", "c")
-_LOCAL = frozenset(
-    {
-        "arith.cmpi",
-        "arith.constant",
-        "func.return",
-        "linalg.fill",
-        "scf.if",
-        "shard.process_multi_index",
-        "tensor.empty",
-    }
-)
-"""Ops beside the product and collectives: they make the zeros that sums start from, which the kernel of the local product makes itself."""
+_LOCAL = frozenset({"arith.constant", "func.return", "linalg.fill", "tensor.empty"})
+"""Ops beside the product and collectives: they make the zeros that sums start from."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,6 +61,7 @@ class Program:
     """What each process does: gathers, its product, and reductions, in this order.
 
     Attributes:
+        grid: How many processes each axis of the grid has.
         gathers: Before the product.
         local: The product that a process computes.
         reduces: After it.
@@ -77,12 +70,37 @@ class Program:
         partitioned: The program of one process, as text.
     """
 
+    grid: tuple[int, ...]
     gathers: tuple[Gather, ...]
     local: MatmulSpec
     reduces: tuple[Reduce, ...]
     blocks: dict[str, tuple[int, int]]
     sharded: str
     partitioned: str
+
+    def count(self, step: Gather | Reduce) -> int:
+        """How many processes take part in a step together."""
+        return math.prod(self.grid[axis] for axis in step.axes)
+
+    @property
+    def bytes_sent(self) -> int:
+        """Bytes that each process sends in a call, at least.
+
+        In a gather each block goes to all others, once. In a reduction a process sends a block of its sums to each other one, and for
+        all of the sums the same again. Source: Chan, Heimlich, Purkayastha, van de Geijn, Collective communication: theory, practice, and
+        experience, 2007.
+        """
+        blocks, total = dict(self.blocks), 0
+        for step in self.gathers:
+            count = self.count(step)
+            rows, columns = blocks[step.operand]
+            bits = (self.local.a_type if step.operand == "a" else self.local.b_type).bits
+            total += rows * columns * bits // 8 * (count - 1)
+            blocks[step.operand] = (rows * count, columns) if step.dimension == 0 else (rows, columns * count)
+        for step in self.reduces:
+            part, count = int(self.local.m) * int(self.local.n) * self.local.c_type.bits // 8, self.count(step)
+            total += part * (count - 1) // count * (1 if step.scatter is not None else 2)
+        return total
 
 
 @lru_cache(maxsize=256)
@@ -93,74 +111,33 @@ def program(spec: MatmulSpec, sharding: Sharding, grid: tuple[int, ...]) -> Prog
         SpecError: The product is no plain one of static extents; or the grid does not split it into blocks of one size.
         LoweringError: MLIR splits it in a way for which there are no steps here.
     """
-    _require_plain(spec)
     shapes = {"a": (spec.m, spec.k), "b": (spec.k, spec.n), "c": (spec.m, spec.n)}
-    splits: dict[str, Split] = {"a": sharding.a, "b": sharding.b, "c": sharding.c}
-    blocks = {name: block(shapes[name], splits[name], grid, name.upper()) for name in _OPERANDS}
     # All dialects are loaded: those that can be split say so where they are.
     with ir.Context() as context, ir.Location.unknown():
         context.enable_multithreading(False)
-        module = matmul.build(spec, context)
-        _annotate(module, sharding, grid)
+        module = annotated.build(spec, sharding, grid)
+        splits: dict[str, Split] = {"a": sharding.a, "b": sharding.b, "c": sharding.c}
+        blocks = {name: block(shapes[name], splits[name], grid, name.upper()) for name in _OPERANDS}
         sharded = str(module)
         run_passes(module, _PASSES, "partition")
-        gathers, m, n, k, reduces = _read(module)
-        if [(m, k), (k, n)] != [_gathered(blocks[name], gathers, name, grid) for name in ("a", "b")]:
-            raise LoweringError(f"a process's product is {m}x{n}x{k}\n{module}", stage="partition")
+        gathers, m, n, k, reduces = _read(module, spec)
         local = replace(spec, m=m, n=n, k=k)
-        return Program(gathers, local, reduces, blocks, sharded, str(module))
+        made = Program(grid, gathers, local, reduces, blocks, sharded, str(module))
+        if [(m, k), (k, n)] != [_gathered(made, name) for name in ("a", "b")]:
+            raise LoweringError(f"a process's product is {m}x{n}x{k}\n{module}", stage="partition")
+        return made
 
 
-def _require_plain(spec: MatmulSpec) -> None:
-    """Raises SpecError for what has no steps here."""
-    plain = MatmulSpec.from_dtypes(spec.m, spec.n, spec.k, f"{spec.a},{spec.b},{spec.c}", layout=spec.layout)
-    if spec.dynamic or spec.is_empty or replace(spec, deterministic=False) != replace(plain, acc=spec.acc):
-        raise SpecError(
-            f"{spec}",
-            where="distributed",
-            expected="one product of static extents above zero, without batch, epilogue, alpha, beta and packed B",
-            remedy="Apply what follows it to each process's block of C",
-        )
-
-
-def _annotate(module: ir.Module, sharding: Sharding, grid: tuple[int, ...]) -> None:
-    """Says of the operands and of the result how they are split."""
-    function = module.body.operations[0]
-    with ir.InsertionPoint.at_block_begin(module.body):
-        shard.GridOp("grid", list(grid))
-    body = function.regions[0].blocks[0]
-    # Where processes have parts of sums, these start from zeros of their own.
-    splits = (sharding.a, sharding.b, sharding.sums or sharding.c)
-    with ir.InsertionPoint.at_block_begin(body):
-        for argument, split in zip(body.arguments, splits, strict=True):
-            uses = list(argument.uses)
-            marked = _marked(argument, split)
-            for use in uses:
-                use.owner.operands[use.operand_number] = marked
-    last = body.operations[len(body.operations) - 1]
-    with ir.InsertionPoint(last):
-        result = _marked(last.operands[0], splits[2])
-        if sharding.sums is not None:
-            result = _marked(result, sharding.c, for_users=True)
-        last.operands[0] = result
-
-
-def _marked(value: ir.Value, split: Split, *, for_users: bool = False) -> ir.Value:
-    axes = ", ".join(f"[{', '.join(map(str, each))}]" for each in split)
-    how = shard.ShardingOp("grid", ir.Attribute.parse(f"#shard<axisarray[{axes}]>"), [], [])
-    return shard.ShardOp(value, how.results[0], annotate_for_users=for_users).results[0]
-
-
-def _read(module: ir.Module) -> tuple[tuple[Gather, ...], int, int, int, tuple[Reduce, ...]]:
+def _read(module: ir.Module, spec: MatmulSpec) -> tuple[tuple[Gather, ...], int, int, int, tuple[Reduce, ...]]:
     """The steps of a partitioned program, and the extents of its product.
 
     Raises:
-        SpecError: Something comes between the operands and the product.
         LoweringError: It has other ops than there are steps for.
     """
     function = next(op for op in module.body.operations if isinstance(op, func.FuncOp))
     block_ = function.regions[0].blocks[0]
-    names = dict(zip(block_.arguments, "ab", strict=False))
+    names = dict(zip(block_.arguments, "ab", strict=True))
+    turned = dict(zip("ab", spec.transposed, strict=False))
     gathers: list[Gather] = []
     reduces: list[Reduce] = []
     extents: tuple[int, int, int] | None = None
@@ -169,22 +146,18 @@ def _read(module: ir.Module) -> tuple[tuple[Gather, ...], int, int, int, tuple[R
         if name == "shard.all_gather" and op.operands[0] in names and extents is None:
             operand = names[op.operands[0]]
             names[op.results[0]] = operand
-            gathers.append(Gather(operand, _axes(op), _number(op, "gather_axis")))
+            gathers.append(Gather(operand, _axes(op), _number(op, "gather_axis") ^ turned[operand]))
         elif name in _PRODUCTS and extents is None and [names.get(each) for each in op.operands[:2]] == ["a", "b"]:
-            (m, k), (_, n) = (ir.RankedTensorType(each.type).shape for each in op.operands[:2])
-            extents = m, n, k
+            a, b = (
+                ir.RankedTensorType(value.type).shape[:: -1 if turned[each] else 1]
+                for value, each in zip(op.operands[:2], "ab", strict=True)
+            )
+            extents = a[0], b[1], a[1]
         elif name == "shard.all_reduce" and extents is not None and not reduces:
             reduces.append(Reduce(_axes(op), None))
-        elif name == "shard.all_slice" and reduces and reduces[-1] == Reduce(_axes(op), None):
-            # Each keeps a block of what all have: so each needs that block alone.
-            reduces[-1] = Reduce(_axes(op), _number(op, "slice_axis"))
-        elif name == "linalg.generic" and extents is None:
-            raise SpecError(
-                "elements are widened before they are multiplied",
-                where="distributed",
-                expected="types that are multiplied as they are",
-            )
-        elif name == "linalg.generic" and not reduces:
+        elif name == "shard.reduce_scatter" and extents is not None and not reduces:
+            reduces.append(Reduce(_axes(op), _number(op, "scatter_axis")))
+        elif name == "linalg.generic" and extents is not None and not reduces:
             continue  # It rounds complete sums to C's type, as the kernel does.
         elif name not in _LOCAL:
             raise LoweringError(
@@ -195,14 +168,12 @@ def _read(module: ir.Module) -> tuple[tuple[Gather, ...], int, int, int, tuple[R
     return tuple(gathers), *extents, tuple(reduces)
 
 
-def _gathered(
-    shape: tuple[int, int], gathers: Sequence[Gather], operand: str, grid: tuple[int, ...]
-) -> tuple[int, int]:
+def _gathered(made: Program, operand: str) -> tuple[int, int]:
     """The shape of an operand once its blocks are gathered."""
-    found = list(shape)
-    for each in gathers:
+    found = list(made.blocks[operand])
+    for each in made.gathers:
         if each.operand == operand:
-            found[each.dimension] *= math.prod(grid[axis] for axis in each.axes)
+            found[each.dimension] *= made.count(each)
     return found[0], found[1]
 
 

@@ -1,25 +1,29 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""Products over many processes: each computes its block of C with a kernel of ours, and MPI moves blocks."""
+"""Products over many processes: each computes its block of C in one compiled function, which calls MPI and kernels of ours."""
 
 from __future__ import annotations
 
-import importlib
+import ctypes
 from typing import Any
 
 import numpy as np
 
-from tilewright.distributed import dask_arrays
-from tilewright.distributed.grid import Comm, Grid, gathered_bytes, reduced_bytes
+from tilewright import _runtime, targets
+from tilewright.distributed import dask_arrays, implementation, native
+from tilewright.distributed.grid import Comm, Grid
+from tilewright.distributed.native import Native
 from tilewright.distributed.partition import Program, program
 from tilewright.distributed.shardings import Sharding, named
 from tilewright.dtypes import from_numpy, to_numpy
 from tilewright.errors import OperandError, SpecError, TilewrightError
-from tilewright.runtime.kernel import Kernel
+from tilewright.payload.abi import ENTRY
 from tilewright.spec import MatmulSpec
 from tilewright.tuning.calls import compile as compile_one
 
 Array = np.ndarray[Any, Any]
-_SUMMED = ("f32", "f64", "i32", "i64", "c64", "c128")
+_SUMMED = ("f32", "f64", "i32", "i64")
+_PANEL_DEPTH, _MOST_PANELS = 512, 4
+"""A panel of 512 is deeper than the blocks that kernels cut K into; the first and the last of four are sent while nothing is computed."""
 
 
 class Product:
@@ -28,10 +32,13 @@ class Product:
     Attributes:
         spec: The whole product.
         program: What each process does.
-        kernel: The kernel of a process's product.
+        native: The function that it is compiled to.
+        kernels: The kernels that this calls, by symbol.
     """
 
-    def __init__(self, spec: MatmulSpec, grid: Grid, schedule: str | Sharding, threads: int) -> None:
+    def __init__(
+        self, spec: MatmulSpec, grid: Grid, schedule: str | Sharding, threads: int, panels: int | None
+    ) -> None:
         """As `compile`."""
         self.spec, self._grid = spec, grid
         sharding = named(schedule)
@@ -43,15 +50,26 @@ class Product:
                 remedy="Take a schedule that does not split K",
             )
         self.program: Program = program(spec, sharding, grid.shape)
-        self.kernel: Kernel = compile_one(self.program.local, threads=threads)
+        alone = all(each == 1 for each in grid.shape)
+        target = targets.resolve("host")
+        self.native: Native = native.build(
+            self.program,
+            "OpenMPI" if alone else implementation.loaded(),  # alone it calls neither
+            target,
+            panels=_panels(self.program) if panels is None else panels,
+        )
+        self.kernels = {symbol: compile_one(each, threads=threads) for symbol, each in self.native.kernels.items()}
+        given = {symbol: kernel.c_function.address for symbol, kernel in self.kernels.items()}
+        self._code = _runtime.Code(self.native.object, ENTRY, given=given)
         self._blocks = {
             name: _stored(shape, transposed)
             for (name, shape), transposed in zip(
                 self.program.blocks.items(), (spec.a_transposed, spec.b_transposed, False), strict=True
             )
         }
-        for step in (*self.program.gathers, *self.program.reduces):
-            grid.along(step.axes)
+        self._handles = [implementation.handle(grid.along(axes)) for axes in self.native.communicators]
+        arguments = [ctypes.c_void_p] * 2 + [ctypes.c_int64] * len(self._handles) + [ctypes.c_void_p]
+        self._function = ctypes.CFUNCTYPE(ctypes.c_int32, *arguments)(self._code.address)
 
     @property
     def shapes(self) -> dict[str, tuple[int, int]]:
@@ -61,18 +79,7 @@ class Product:
     @property
     def bytes_sent(self) -> int:
         """Bytes that each process sends in a call, by the model: what every algorithm sends at least."""
-        blocks, total = dict(self.program.blocks), 0
-        for step in self.program.gathers:
-            count = self._grid.count(step.axes)
-            rows, columns = blocks[step.operand]
-            bits = (self.spec.a_type if step.operand == "a" else self.spec.b_type).bits
-            total += gathered_bytes(rows * columns * bits // 8, count)
-            blocks[step.operand] = (rows * count, columns) if step.dimension == 0 else (rows, columns * count)
-        local = self.program.local
-        for step in self.program.reduces:
-            part = local.m * local.n * self.spec.c_type.bits // 8
-            total += reduced_bytes(part, self._grid.count(step.axes), scatter=step.scatter is not None)
-        return total
+        return self.program.bytes_sent
 
     def __call__(self, a: Array, b: Array, out: Array | None = None) -> Array:
         """Computes this process's block of C. All processes of the grid call it together.
@@ -83,31 +90,23 @@ class Product:
             out: Where its block of C goes, contiguous; None: a new array.
 
         Raises:
-            OperandError: An operand has another shape or type, or is not contiguous.
+            OperandError: An operand has another shape or type, is not contiguous, or `out` shares memory with another one.
+            MemoryError: There is none for panels.
+            TilewrightError: MPI refused a message.
         """
         types = {"a": self.spec.a_type, "b": self.spec.b_type, "c": self.spec.c_type}
         if out is None:
             out = np.empty(self._blocks["c"], to_numpy(types["c"]))
-        given = {"a": a, "b": b, "c": out}
-        for name, each in given.items():
+        for name, each in (("a", a), ("b", b), ("c", out)):
             _require(name, each, self._blocks[name], to_numpy(types[name]))
-        turned = {"a": self.spec.a_transposed, "b": self.spec.b_transposed}
-        for step in self.program.gathers:
-            block = given[step.operand]
-            count = self._grid.count(step.axes)
-            if count > 1:
-                dimension = 1 - step.dimension if turned[step.operand] else step.dimension
-                shape = tuple(
-                    extent * count if axis == dimension else extent for axis, extent in enumerate(block.shape)
-                )
-                given[step.operand] = whole = np.empty(shape, block.dtype)
-                self._grid.gather(block, step.axes, dimension, whole)
-        if not self.program.reduces:
-            self.kernel(given["a"], given["b"], out=out)
-            return out
-        part = self.kernel(given["a"], given["b"])
-        for step in self.program.reduces:
-            self._grid.reduce(part, step.axes, step.scatter, out)
+        if any(np.may_share_memory(out, each) for each in (a, b)):
+            raise OperandError("it shares memory with an operand", where="c", remedy="Give another array")
+        status = self._function(a.ctypes.data, b.ctypes.data, *self._handles, out.ctypes.data)
+        if status < 0:
+            raise MemoryError(f"no memory for the panels of {self.spec}")
+        if status > 0:
+            said = implementation.module().Get_error_string(status)
+            raise TilewrightError(f"MPI: {said}", where="distributed", remedy="See what the other processes say")
         return out
 
 
@@ -118,6 +117,7 @@ def compile(
     grid: tuple[int, ...] | None = None,
     schedule: str | Sharding = "summa",
     threads: int = 1,
+    panels: int | None = None,
 ) -> Product:
     """Makes a product over the processes of an MPI communicator. All of them call it together, with the same arguments.
 
@@ -127,22 +127,26 @@ def compile(
         grid: How many processes each axis of the grid has; None: one axis, or, for "summa", two that are as equal as can be.
         schedule: A name of `SCHEDULES`, or a `Sharding`.
         threads: Most threads of a process.
+        panels: In how many panels a process's block of K is sent, at most: while one is computed, the next one is sent. None: as many as a
+            model says.
 
     Raises:
-        SpecError: The product, the grid or the schedule do not fit each other.
+        SpecError: The product, the grid or the schedule do not fit each other; or `panels` is no int above zero.
         LoweringError: MLIR splits the product in a way for which there are no steps here.
         TilewrightError: mpi4py is not installed; or as `tilewright.compile`.
     """
+    if panels is not None and (isinstance(panels, bool) or not isinstance(panels, int) or panels < 1):
+        raise SpecError(f"panels={panels!r}", where="distributed", expected="an int above zero, or None")
     if isinstance(comm, Grid):
         if grid not in (None, comm.shape):
             raise SpecError(f"grid {grid} on a Grid of {comm.shape}", where="distributed", expected="one of them")
-        return Product(spec, comm, schedule, threads)
-    processes: Comm = _mpi().COMM_WORLD if comm is None else comm
+        return Product(spec, comm, schedule, threads, panels)
+    processes: Comm = implementation.module().COMM_WORLD if comm is None else comm
     size: int = processes.Get_size()
     if grid is None:
         rows = max(each for each in range(1, size + 1) if size % each == 0 and each * each <= size)
         grid = (rows, size // rows) if schedule == "summa" else (size,)
-    return Product(spec, Grid(processes, tuple(grid)), schedule, threads)
+    return Product(spec, Grid(processes, tuple(grid)), schedule, threads, panels)
 
 
 def matmul(
@@ -190,7 +194,7 @@ def matmul(
     if k != k_of_b:
         raise OperandError(f"blocks {a.shape} and {b.shape} are of K {k} and {k_of_b}", where="b", expected="one K")
     spec = MatmulSpec(m=m, n=n, k=k, a=from_numpy(a.dtype).name, b=from_numpy(b.dtype).name)
-    return grid.kept((spec, sharding, threads), lambda: Product(spec, grid, sharding, threads))(a, b, out)
+    return grid.kept((spec, sharding, threads), lambda: Product(spec, grid, sharding, threads, None))(a, b, out)
 
 
 def _stored(shape: tuple[int, int], transposed: bool) -> tuple[int, int]:
@@ -208,12 +212,6 @@ def _require(name: str, given: object, shape: tuple[int, int], dtype: np.dtype[A
         )
 
 
-def _mpi() -> Any:  # noqa: ANN401 - a module
-    try:
-        return importlib.import_module("mpi4py.MPI")
-    except (ImportError, RuntimeError) as error:  # RuntimeError: there is no MPI library
-        raise TilewrightError(
-            f"mpi4py cannot be imported: {error}",
-            where="distributed",
-            remedy="Install it, pip install 'tilewright[mpi]', and an MPI library",
-        ) from None
+def _panels(made: Program) -> int:
+    """In how many panels a block of K is sent: each of a depth at which kernels are fast, few for the ends of the pipeline to be short."""
+    return max(1, min(_MOST_PANELS, made.blocks["a"][1] // _PANEL_DEPTH, made.blocks["b"][0] // _PANEL_DEPTH))

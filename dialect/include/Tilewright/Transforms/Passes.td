@@ -92,4 +92,60 @@ def DebugScopes : Pass<"tilewright-debug-scopes"> {
   ];
 }
 
+def SimplifyShards : Pass<"tilewright-simplify-shards"> {
+  let summary = "Leaves out what a partitioned program sends or computes for nothing";
+  let description = [{
+    Of a reduction of which each process keeps a slice, `shard.all_slice` of `shard.all_reduce`, it makes a `shard.reduce_scatter`. Where
+    partial sums start from the same number whichever process computes them, it removes the question which process this is.
+  }];
+  let dependentDialects = ["::mlir::linalg::LinalgDialect", "::mlir::shard::ShardDialect", "::mlir::tensor::TensorDialect"];
+}
+
+def ShardPanels : Pass<"tilewright-shard-panels", "::mlir::func::FuncOp"> {
+  let summary = "Multiplies panel by panel what processes would gather along K first";
+  let description = [{
+    A product whose operands are gathered along the dimension that it sums over, by `shard.all_gather`, becomes a chain of products of panels. In each one,
+    the processes that have a panel broadcast it. Panels go in the order of K, so that every process adds up in the order of one process alone:
+    van de Geijn and Watts, SUMMA: scalable universal matrix multiplication algorithm, 1997. There are as many panels as blocks of the operand that has more, or
+    `per-block` times that.
+  }];
+  let dependentDialects = ["::mlir::linalg::LinalgDialect", "::mlir::shard::ShardDialect", "::mlir::tensor::TensorDialect"];
+  let options = [
+    Option<"perBlock", "per-block", "int64_t", /*default=*/"1", "Panels of a process's block, at most: as many as divide it">,
+    Option<"multiple", "multiple", "int64_t", /*default=*/"1", "What the extents of panels along K are multiples of; where blocks are none, nothing changes">
+  ];
+}
+
+def ShardToMpi : Pass<"tilewright-shard-to-mpi", "::mlir::func::FuncOp"> {
+  let summary = "Converts collectives of the shard dialect to messages of the mpi dialect";
+  let description = [{
+    The function gets an argument for each communicator that it needs, which the caller makes once: processes that differ along the axes `tilewright.axes` alone,
+    in the order of their indices along these. Its last result is what went wrong: 0, or the error code of a call.
+
+    - `broadcast` of a panel passes it on from neighbor to neighbor. What a product takes is on its way while the product `ahead` products before is computed.
+    - `all_gather` and `reduce_scatter` send each block where it belongs, and add up in the order of processes.
+    - `all_reduce` is `mpi.allreduce`. `shift` sends to one process and receives from another. `all_slice` sends nothing.
+
+    Upstream's convert-shard-to-mpi converts all_reduce alone in LLVM 22, and each collective makes a communicator that nothing frees.
+    The module's DLTI attribute "MPI:Implementation" says which numbers MPI has: "OpenMPI" or "MPICH".
+  }];
+  let dependentDialects = [
+    "::mlir::arith::ArithDialect", "::mlir::bufferization::BufferizationDialect", "::mlir::linalg::LinalgDialect", "::mlir::memref::MemRefDialect",
+    "::mlir::mpi::MPIDialect", "::mlir::scf::SCFDialect", "::mlir::tensor::TensorDialect"
+  ];
+  let options = [
+    Option<"ahead", "ahead", "int64_t", /*default=*/"1", "How many products ahead of the one that takes it a panel is sent">
+  ];
+}
+
+def MpiToLLVM : Pass<"tilewright-mpi-to-llvm", "::mlir::ModuleOp"> {
+  let summary = "Converts functions that send messages to the LLVM dialect";
+  let description = [{
+    Upstream's patterns, and those that LLVM 22 lacks: of `mpi.isend`, `mpi.irecv` and `mpi.wait`, on buffers of any element type, and of `mpi.allreduce`, for which upstream's names
+    no symbol of Open MPI's. A memref argument is a pointer to its first element, a
+    communicator the number or the pointer that MPI's C type holds, as 64 bits.
+  }];
+  let dependentDialects = ["::mlir::LLVM::LLVMDialect"];
+}
+
 #endif // TILEWRIGHT_TRANSFORMS_PASSES_TD
