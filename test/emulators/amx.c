@@ -38,6 +38,9 @@ enum Kind {
 // How often each kind has run, in the order of `Kind`.
 uint64_t amx_counts[KINDS];
 
+// How many tiles were loaded of which two rows start in one of the 64 sets of L1.
+uint64_t amx_crowded;
+
 // 64 bytes, as LDTILECFG reads them.
 typedef struct {
   uint8_t palette, start_row, reserved[14];
@@ -164,6 +167,11 @@ static void tile_load(unsigned number, Memory memory) {
       memcpy(tiles[number].u8[row], memory.start + row * memory.stride, config.bytes[number]);
   }
   config.start_row = 0;
+  uint64_t sets = 0;
+  for (int row = 0; row < config.rows[number]; ++row)
+    sets |= 1ull << ((uintptr_t)(memory.start + row * memory.stride) >> 6 & 63);
+  if (__builtin_popcountll(sets) < config.rows[number])
+    __atomic_fetch_add(&amx_crowded, 1, __ATOMIC_RELAXED);
 }
 
 static void tile_store(unsigned number, Memory memory) {

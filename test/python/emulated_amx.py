@@ -47,6 +47,8 @@ for array, start in zip(arrays, starts):
     places += [ctypes.c_void_p(array.ctypes.data + start * array.itemsize), ctypes.c_int64(array.shape[1])]
 status = library.matmul(*map(ctypes.c_int64, extents), *places)
 counts = dict(zip(json.loads(kinds), (ctypes.c_uint64 * 13).in_dll(amx, "amx_counts"))) if emulator else {}
+if emulator:
+    counts["crowded"] = ctypes.c_uint64.in_dll(amx, "amx_crowded").value
 np.savez(file, *arrays)
 print(json.dumps([status, counts]))
 """
@@ -88,7 +90,7 @@ def run(
 ) -> tuple[np.ndarray, dict[str, int]]:
     """Runs a kernel on A, B and the former C, in rows that are longer, and checks that nothing around them changes.
 
-    Returns the new C, and how often each instruction ran where it was emulated.
+    Returns the new C, and where it was emulated how often each instruction ran, and for how many tiles two rows were in one set of L1.
     """
     file = folder / "operands.npz"
     bordered = [Bordered.of(each) for each in operands]

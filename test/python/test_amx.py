@@ -104,6 +104,25 @@ def test_every_instruction_is_counted(tmp_path, emulator, types):
     }
 
 
+@pytest.mark.parametrize("types", ["bf16", "u8,i8"])
+@pytest.mark.parametrize("fields", [{}, {"layout": "tt"}, {"c": "bf16"}])
+def test_rows_of_a_packed_tile_are_in_sets_of_their_own(tmp_path, emulator, types, fields):
+    if emulator is None:
+        pytest.skip("the machine has AMX, and does not count")
+    if types != "bf16" and "c" in fields:
+        fields = {"epilogue": (tw.relu(),)}
+    a, b, c, product = TYPES[types]
+    spec = tw.MatmulSpec(m=70, n=50, k=1030, a=a, b=b, **{"c": c, **fields})
+    # Rows of a block of A's are 1024 bytes: in a panel row after row, sixteen of them would be in four sets.
+    sizes = {"mr": 32, "nr": 32, "mc": 64, "nc": 64, "kc": 1024 // spec.a_type.bytes}
+    operands = uniform(spec)
+    kernel = amx.build_kernel(tmp_path, spec, amx.target(), "packed", sizes)
+    result, counts = amx.run(tmp_path, emulator, kernel, spec, operands)
+    assert_right(spec, operands, result)
+    assert counts[product] > 0
+    assert counts["crowded"] == 0
+
+
 @pytest.mark.parametrize("types", ["bf16", "i8"])
 @pytest.mark.parametrize("shape", [(40, 40, 70), (9, 200, 33), (200, 17, 64), (130, 131, 132)])
 def test_sizes_of_the_model(tmp_path, emulator, types, shape):

@@ -68,6 +68,13 @@ def test_no_other_block_that_was_tried_takes_less(m, n, k):
                 assert tile_blocks.cycles(product, chosen, CACHES) <= 1.1 * tile_blocks.cycles(product, other, CACHES)
 
 
+@pytest.mark.parametrize("element", [1, 2, 4, 6])
+@pytest.mark.parametrize("k", [33, 65, 70, 97, 129, 5000])
+def test_slices_are_deeper_than_one_step(k, element):
+    chosen = tile_blocks.choose(Product(37, 50, k, element, 32), CACHES, (16, 48))
+    assert chosen.kc > 32
+
+
 @pytest.mark.parametrize("m", [32, 300, 5000])
 def test_a_packed_b_serves_products_of_every_m(m):
     of = tw.targets.get(TARGET)

@@ -7,17 +7,15 @@ from collections.abc import Callable
 from typing import Protocol
 
 from tilewright.build.usedef import named, retype, terminator
-from tilewright.lowering import pipelines
+from tilewright.lowering import operand_order, pipelines
 from tilewright.lowering.passes import (
     dynamic_workspace,
     parallel,
     prefetch_panels,
     prepack,
     privatization,
-    transposed_operands,
 )
 from tilewright.lowering.run import make_private, payload_function, run_own_script, run_passes
-from tilewright.lowering.types import packed_elements
 from tilewright.mlir import ir
 from tilewright.mlir.dialects import func, linalg
 from tilewright.schedules import decisions
@@ -81,13 +79,7 @@ def bufferize(
     _return_through_c(function)
     codegen.carry_out(function, spec, target, lambda passes: run_passes(module, passes, "bufferized"))
     run_passes(module, pipelines.TIDY_BUFFERS, "bufferized")
-    function = payload_function(module, "bufferized")
-    transposed_operands.take_as_stored(function, spec)
-    if packed_elements.of(spec):
-        packed_elements.take_bytes(function, spec)
-    if spec.widens or spec.split:
-        products = pipelines.group_products(spec, target.dots(*spec.multiplied))
-        run_own_script(module, products, "bufferized")
+    operand_order.bring(module, payload_function(module, "bufferized"), spec, target)
     packed = prepack.separate(module, spec, origin) if spec.b_packed else None
     function = payload_function(module, "bufferized")
     prefetch_panels.place(function, target, None if packed is None else packed.nbytes)

@@ -21,6 +21,8 @@ _Pairs = frozenset[tuple[str, str]]
 
 AMX_ROWS = 16
 """Rows of a tile register: of A and of the sums, and of B the groups of `depth` elements."""
+AMX_ROW_BYTES = 64
+"""Bytes of such a row."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,11 +17,9 @@ from dataclasses import dataclass
 from functools import cache
 
 from tilewright.schedules.models import tiles
-from tilewright.targets.dots import AMX_ROWS
+from tilewright.targets.dots import AMX_ROW_BYTES, AMX_ROWS
 
 TILE_BYTES = 1 << 10
-_ROW_BYTES = 64
-"""Bytes of a row of a tile."""
 _LOAD_CYCLES = 8
 """To load a tile from L1: two of its sixteen lines a cycle."""
 _STORE_CYCLES = 16
@@ -126,7 +124,7 @@ class _Nest:
     @property
     def deep(self) -> int:
         """Tiles along K of a panel: one a step, or one for each piece."""
-        return _over(self.depth_bytes, _ROW_BYTES)
+        return _over(self.depth_bytes, AMX_ROW_BYTES)
 
     @property
     def blocks(self) -> tuple[int, int]:
@@ -239,7 +237,9 @@ def choose(
         kc: Depth of the slices, where it is given.
     """
     mr, nr = tile
-    depths = [kc] if kc else _even(product.k, product.step, [each // product.element for each in _ROW_LENGTHS])
+    # Of one step the hot loop would be no loop, and sums in no tile registers between two.
+    deep = [max(each // product.element, 2 * product.step) for each in _ROW_LENGTHS]
+    depths = [kc] if kc else _even(product.k, product.step, deep)
     found = [
         Block(mr, nr, mc, columns, depth)
         for depth in depths
