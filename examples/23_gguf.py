@@ -17,15 +17,17 @@ ROWS = 4
 
 
 def main(path: Path, name: str | None = None) -> None:
-    """Multiplies a few rows by the first matrix of Q4_0 or Q8_0, or by the one of that name, and checks the result."""
+    """Multiplies a few rows by the first quantized matrix, or by the one of that name, and checks the result."""
     model = tw.read_gguf(path)
     print(model)
-    quantized = {each.name: each for each in model.tensors.values() if each.type in ("Q4_0", "Q8_0")}
+    quantized = {each.name: each for each in model.tensors.values() if each.type in ("Q4_0", "Q8_0", "Q4_K", "Q6_K")}
     tensor = next(iter(quantized.values())) if name is None else quantized[name]
     weights = tensor.quantized()  # repacked once: codes and scales apart
     n, k = weights.shape
 
-    dequantize = tw.dequantize("gn", group=weights.group, scale_type="f16")
+    scale = "f32" if weights.scales.dtype == np.float32 else "f16"
+    zero = 0 if weights.zero_points is None else scale
+    dequantize = tw.dequantize("gn", zero, weights.group, scale_type=scale)
     spec = tw.MatmulSpec(ROWS, n, k, "bf16", weights.type, layout="nt", prologue_b=(dequantize,))
     x = np.random.default_rng(0).standard_normal((ROWS, k)).astype(bfloat16)
     operands = (x, *weights.operands)

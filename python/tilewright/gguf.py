@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""Reads GGUF files, the format of llama.cpp's models: tensors in place, and blocks of Q4_0 and Q8_0 as quantized weights.
+"""Reads GGUF files, the format of llama.cpp's models: tensors in place, and blocks of Q4_0, Q8_0, Q4_K and Q6_K as quantized weights.
 
 The file is mapped into memory and never copied as a whole. Nothing in it is trusted: every count, length, type and offset is checked
 against the size of the file before it is used. This module imports numpy only when it is used.
 
-Source: the GGUF specification, docs/gguf.md of github.com/ggml-org/ggml, versions 2 and 3; blocks as in its src/ggml-common.h.
+Source: the GGUF specification, docs/gguf.md of github.com/ggml-org/ggml, versions 2 and 3.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any
 
 from tilewright.dtypes import dtype, to_numpy
 from tilewright.errors import SpecError, TilewrightError
+from tilewright.gguf_blocks import BLOCKS
 from tilewright.quantized import Quantized
 
 if TYPE_CHECKING:
@@ -50,9 +51,6 @@ _LEAST_PAIR, _LEAST_TENSOR = 13, 32
 """Bytes that a pair of key and value takes at least, and what describes a tensor."""
 _AT_ONCE = 1 << 22
 """Elements that are repacked at once."""
-BLOCK = 32
-"""Elements of a block of Q4_0 or Q8_0, which share a scale."""
-_SCALE_BYTES = 2
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,8 +74,10 @@ _TYPES: Mapping[int, _Type] = MappingProxyType(
     {
         0: _Type("F32", 1, 4, "f32"),
         1: _Type("F16", 1, 2, "f16"),
-        2: _Type("Q4_0", BLOCK, _SCALE_BYTES + BLOCK // 2, "i4"),
-        8: _Type("Q8_0", BLOCK, _SCALE_BYTES + BLOCK, "i8"),
+        **{
+            number: _Type(name, BLOCKS[name].block, BLOCKS[name].bytes, BLOCKS[name].element)
+            for number, name in ((2, "Q4_0"), (8, "Q8_0"), (12, "Q4_K"), (14, "Q6_K"))
+        },
         24: _Type("I8", 1, 1, "i8"),
         26: _Type("I32", 1, 4, "i32"),
         28: _Type("F64", 1, 8, "f64"),
@@ -119,9 +119,11 @@ class GgufTensor:
         return self.bytes.view(to_numpy(dtype(row.element))).reshape(self.shape)
 
     def quantized(self) -> Quantized:
-        """A matrix of Q4_0 or Q8_0 as codes and scales, repacked once: blocks have both side by side, and other pairs of elements a byte.
+        """A matrix of quantized elements as codes, scales and zero points, repacked once: blocks in the file have them side by side.
 
-        The codes are of i4 or i8, the scales of f16, one for each 32 elements along K. No number changes.
+        Of Q4_0 and Q8_0 the codes are of i4 and i8, with scales of f16 for each 32 elements along K, and no number changes. Of Q4_K they
+        are of u4, with scales and zero points of f32 for each 32 elements; of Q6_K of i8, with scales of f32 for each 16. These scales
+        are exact; an element of Q4_K is rounded as f32 rounds (q - m / s) · s.
 
         Raises:
             SpecError: It is no matrix of such blocks.
@@ -133,23 +135,24 @@ class GgufTensor:
             raise SpecError(
                 f"tensor {self.name} is of {row.name} and shape {self.shape}",
                 where="GgufTensor.quantized",
-                expected="a matrix of Q4_0 or Q8_0",
+                expected=f"a matrix of {', '.join(BLOCKS)}",
                 remedy="Call array()",
             )
         n, k = self.shape
-        blocks = self.bytes.reshape(n, k // BLOCK, row.bytes)
-        scales = np.ascontiguousarray(blocks[..., :_SCALE_BYTES]).view("<f2")[..., 0].astype(np.float16, copy=False)
-        if row.element == "i8":
-            codes = np.ascontiguousarray(blocks[..., _SCALE_BYTES:]).view(np.int8).reshape(n, k)
-            return Quantized(codes, scales, None, "i8", (n, k), 1, BLOCK)
-        codes = np.empty((n, k // BLOCK, BLOCK // 2), np.uint8)
+        of = BLOCKS[row.name]
+        blocks = self.bytes.reshape(n, k // of.block, of.bytes)
+        packed, kind = dtype(of.element).packed, to_numpy(dtype(of.scale))
+        codes = np.empty((n, k // packed), np.uint8 if packed > 1 else to_numpy(dtype(of.element)))
+        scales = np.empty((n, k // of.group), kind)
+        zeros = np.empty_like(scales) if of.has_zero_points else None
         step = max(1, _AT_ONCE // max(1, k))
         for start in range(0, n, step):
-            stored = blocks[start : start + step, :, _SCALE_BYTES:]
-            # Low halves are elements 0 to 15, high ones 16 to 31, each 8 more than it stands for.
-            nibbles = np.concatenate([stored & 15, stored >> 4], -1) ^ 8
-            codes[start : start + step] = nibbles[..., ::2] | nibbles[..., 1::2] << 4
-        return Quantized(codes.reshape(n, k // 2), scales, None, "i4", (n, k), 1, BLOCK)
+            rows = slice(start, start + step)
+            own, scales[rows], less = of.parts(blocks[rows])
+            codes[rows] = own[:, ::2] | own[:, 1::2] << 4 if packed > 1 else own
+            if zeros is not None:
+                zeros[rows] = less
+        return Quantized(codes, scales, zeros, of.element, (n, k), 1, of.group)
 
     def floats(self) -> NDArray[Any]:
         """The tensor as float32, dequantized where it is quantized.

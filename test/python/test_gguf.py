@@ -63,7 +63,7 @@ WHOLE = gguf(
     {
         "q4": (2, (N, K), Q4[2]),
         "q8": (8, (N, K), Q8[2]),
-        "q6": (14, (1, 256), b""),
+        "q2": (10, (1, 256), b""),
         "plain": (0, (3, 5), PLAIN.tobytes()),
     },
     PAIRS,
@@ -90,7 +90,7 @@ def test_what_is_read(tmp_path):
         "q8": ("Q8_0", (N, K)),
         "plain": ("F32", (3, 5)),
     }
-    assert dict(found.unknown) == {"q6": 14}
+    assert dict(found.unknown) == {"q2": 10}
     plain = found.tensors["plain"].array()
     assert np.array_equal(plain, PLAIN)
     assert not plain.flags.owndata
@@ -113,6 +113,58 @@ def test_quantized_weights_are_multiplied(tmp_path):
         operands = (x, *weights.operands)
         c = tw.compile(spec)(*operands)
         assert (np.abs(c - tw.reference(spec, *operands)) <= tw.error_bound(spec, *operands)).all()
+
+
+def super_block(name: str) -> tuple[bytes, np.ndarray, np.ndarray]:
+    """A row of two blocks of 256 elements, one element after the other by the format's definition, and the sizes that are rounded."""
+    content, expected, sizes = b"", [], []
+    for number in range(2):
+        d, e = (np.float16(RNG.uniform(0.001, 0.1)) for _ in range(2))
+        q = RNG.integers(0, 16 if name == "Q4_K" else 64, 256)
+        if name == "Q4_K":
+            s, m = RNG.integers(0, 64, (2, 8))
+            s[number], m[2 + number] = 0, 0  # All elements of a group are -m; none has anything less.
+            s[5], m[5] = 0, 0
+            packed = [s[i] | s[i + 4] >> 4 << 6 for i in range(4)] + [m[i] | m[i + 4] >> 4 << 6 for i in range(4)]
+            packed += [s[i + 4] & 15 | (m[i + 4] & 15) << 4 for i in range(4)]
+            codes = [q[64 * i + j] | q[64 * i + 32 + j] << 4 for i in range(4) for j in range(32)]
+            content += d.tobytes() + e.tobytes() + bytes(map(int, packed + codes))
+            for i in range(256):
+                first, less = float(d) * s[i // 32] * q[i], float(e) * m[i // 32]
+                expected.append(first - less)
+                sizes.append(first + less)
+            continue
+        s = RNG.integers(-128, 128, 16).astype(np.int8)
+        low, high = [0] * 128, [0] * 64
+        for i in range(256):
+            half, place, lane = i // 128, i % 128 // 32, i % 32
+            low[half * 64 + place % 2 * 32 + lane] |= int(q[i] & 15) << 4 * (place // 2)
+            high[half * 32 + lane] |= int(q[i] >> 4) << 2 * place
+            expected.append(float(d) * float(s[i // 16]) * (int(q[i]) - 32))
+            sizes.append(abs(expected[-1]))
+        content += bytes(low + high) + s.tobytes() + d.tobytes()
+    return content, np.array(expected), np.array(sizes)
+
+
+@pytest.mark.parametrize(("name", "number", "group"), [("Q4_K", 12, 32), ("Q6_K", 14, 16)])
+def test_scales_of_scales(tmp_path, name, number, group):
+    rows = [super_block(name) for _ in range(5)]
+    content = gguf({"w": (number, (5, 512), b"".join(each[0] for each in rows))})
+    tensor = tw.read_gguf(written(tmp_path, content)).tensors["w"]
+    weights = tensor.quantized()
+    expected, sizes = (np.stack([each[place] for each in rows]) for place in (1, 2))
+    assert (tensor.type, weights.group) == (name, group)
+    # m / s, the difference from q and the product with s are rounded, each by half a unit of f32 at most.
+    assert (np.abs(weights.floats() - expected) <= 4 * 2.0**-24 * sizes).all()
+    zero = "f32" if weights.zero_points is not None else 0
+    entry = tw.dequantize("gn", zero, weights.group)
+    spec = tw.MatmulSpec(1, 5, 512, "f32", weights.type, layout="nt", prologue_b=(entry,))
+    operands = (RNG.standard_normal((1, 512)).astype(np.float32), *weights.operands)
+    c = tw.compile(spec)(*operands)
+    assert (np.abs(c - tw.reference(spec, *operands)) <= tw.error_bound(spec, *operands)).all()
+    own = np.abs(operands[0]).astype(np.float64) @ (4 * 2.0**-24 * sizes).T
+    exact = operands[0].astype(np.float64) @ expected.T
+    assert (np.abs(c - exact) <= tw.error_bound(spec, *operands) + own).all()
 
 
 def test_kinds_are_not_mixed_up(tmp_path):

@@ -28,6 +28,10 @@ CASES = [
     ("f32", "i4", "nt", 128, "i8", (5, 6, 131)),
     ("f32", "u4", "nt", 16, "u8", (1, 9, 259)),
     ("f16", "i8", "nt", 16, "i8", (1, 31, 77)),
+    # Along K, zero points that are floats: words and bytes, short groups, one group.
+    ("bf16", "u4", "nt", 32, "f32", (8, 35, 300)),
+    ("f32", "i4", "nt", 64, "f16", (3, 9, 131)),
+    ("f16", "u8", "nt", 0, "f32", (2, 7, 150)),
     # Along K, transposed: zero points that are no codes, a last column, group and chunk that are short; all of K in one group; bytes.
     ("bf16", "u4", "nt", 32, "u8", (3, 37, 610)),
     ("f32", "i4", "nt", 0, "i8", (9, 16, 1027)),
@@ -123,6 +127,9 @@ def test_extreme_numbers():
         ({"layout": "nt", "m": 64}, "scaled_sums"),
         ({"layout": "nt", "m": 65}, "packed"),
         ({"layout": "nt", "group": 96}, "inner_product"),
+        ({"layout": "nt", "m": 8, "zero_point": "f32"}, "scaled_sums"),
+        ({"layout": "nt", "m": 9, "zero_point": "f32"}, "inner_product"),
+        ({"layout": "nn", "zero_point": "f32"}, "streamed"),
         ({"zero_point": 2.5}, "streamed"),
         ({"deterministic": True}, "packed"),
     ],

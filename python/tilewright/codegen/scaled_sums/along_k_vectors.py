@@ -8,6 +8,7 @@ converting codes to f32 does.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from typing import Protocol, cast
 
 from tilewright.build.constants import integer, numbers, zero
@@ -139,7 +140,11 @@ class _Floats:
             words, halves = (_table(each, self._codes, cast("ir.Value", zeros)) for each in self._ramps)
             tables: Tables = (bits_as(words, integer(32)), bits_as(_repeated(halves, 2 * self._lanes), integer(16)))
             return [[each] for each in cast("Words", self._by).elements(codes, 0, part, tables=tables)]
-        given = None if zeros is None else self._by.for_zeros(cast("Sequence[ir.Value]", zeros))
+        own = cast("Sequence[ir.Value] | None", zeros)
+        if own is not None and self._codes.has_fractions:
+            plain = self._by.elements(codes, 0, part, None)
+            return [[arith.subf(each, less)] for each, less in zip(plain, own, strict=True)]
+        given = None if own is None else self._by.for_zeros(own)
         return [[each] for each in self._by.elements(codes, 0, part, given)]
 
     def lefts(self, i: int, k: Index, register: int) -> Iterator[tuple[ir.Value, int]]:
@@ -227,6 +232,8 @@ def along(codes: Codes, spec: MatmulSpec, target: Target, a: ir.Value) -> Along:
     lanes = target.lanes(spec.acc_type)
     if codes.bits == 8:
         return _Floats(Bytes(codes, spec.b_stored, lanes, BYTE_VECTORS), codes, spec, a, one_zero=False)
+    if codes.has_fractions:  # Codes as they are, which tables may have, less these.
+        return _Floats(Words(replace(codes, zero_point=None), target, lanes), codes, spec, a, one_zero=False)
     dot, found = target.dot_along_k("bf16", "bf16"), lookup(target, 16)
     known = dot is not None and dot.depth == 2 and dot.adds and found is not None and codes.in_bf16
     words = Words(codes, target, lanes)

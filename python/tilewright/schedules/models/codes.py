@@ -12,6 +12,8 @@ from tilewright.spec import MatmulSpec
 _MOST_ZERO = 255
 """A zero point of eight bits at most: a code less such a one is exact in f32, and so is its sum with a power of two."""
 _ZERO_TYPES = ("i4", "u4", "i8", "u8")
+_FRACTIONS = ("f32", "f16", "bf16")
+"""Types of zero points that no code less such a one is exact with."""
 _EXACT_IN_BF16 = 256
 
 
@@ -37,6 +39,11 @@ class Codes:
     def group(self) -> int:
         """Elements along K that have one scale; 0: all of a column."""
         return self.scale.group
+
+    @property
+    def has_fractions(self) -> bool:
+        """Whether zero points are floats."""
+        return self.zero_point is not None and self.zero_point.type in _FRACTIONS
 
     @property
     def values(self) -> tuple[int, ...]:
@@ -93,5 +100,7 @@ def of(spec: MatmulSpec) -> Codes | None:
     else:
         return None
     zero = found.zero_point
-    alike = zero is None or (zero.type in _ZERO_TYPES and (zero.axes, zero.group) == (found.scale.axes, found.group))
+    alike = zero is None or (
+        zero.type in (*_ZERO_TYPES, *_FRACTIONS) and (zero.axes, zero.group) == (found.scale.axes, found.group)
+    )
     return found if alike and found.scale.axes in ("gn", "n") else None

@@ -65,7 +65,7 @@ def fits(spec: MatmulSpec) -> bool:
     floats = spec.a_stored == spec.a_type and spec.a_type.kind == "float" and spec.acc == "f32"
     few = alone and not spec.a_transposed and floats and 0 < spec.m <= _MOST_ROWS and spec.n > 0 and spec.k > 0
     found = codes.of(spec) if few else None
-    return found is not None and (not spec.b_transposed or _whole(found))
+    return found is not None and (_whole(found) if spec.b_transposed else not found.has_fractions)
 
 
 def _whole(found: codes.Codes) -> bool:
@@ -90,7 +90,7 @@ def require(spec: MatmulSpec, target: Target, sizes: Blocking | ScaledSums) -> N
     if spec.b_transposed and in_columns(sizes, target):
         lanes, unit, group = target.lanes(spec.acc_type), codes_in_line(spec), found.group or spec.k
         expected = f"an nr of whole {lanes}, an nc of whole nr, and a kc of whole {unit} that divides a group of {group} or is some of them"
-        whole = not (sizes.nr % lanes or sizes.nc % sizes.nr or sizes.kc % unit)
+        whole = not (sizes.nr % lanes or sizes.nc % sizes.nr or sizes.kc % unit or found.has_fractions)
         fit = whole and _fits_groups(sizes.kc, group, spec.k)
     elif spec.b_transposed:
         expected, fit = f"an nr that divides {spec.n}", spec.n % sizes.nr == 0
@@ -137,7 +137,10 @@ def in_columns(sizes: Blocking | ScaledSums, target: Target) -> bool:
 
 def _by_columns(spec: MatmulSpec, target: Target) -> bool:
     """Whether codes that lie along K are better transposed."""
-    if not (fits(spec) and spec.b_transposed and lookup(target, WORD_BITS) is not None):
+    found = codes.of(spec)
+    if found is None or found.has_fractions or not fits(spec):
+        return False
+    if not spec.b_transposed or lookup(target, WORD_BITS) is None:
         return False
     enough = spec.m >= _LEAST_BY_COLUMNS[spec.b_stored.bits] and spec.n >= target.lanes(spec.acc_type)
     return enough and _depth(spec) > 0
