@@ -66,7 +66,7 @@ def test_each_part_of_a_test_is_compared() -> None:
 
 
 def test_nothing_is_compared_that_is_known() -> None:
-    """Of the cases of a large B, one comparison rules out all; of what a call surely passes, nothing is compared."""
+    """For a small call, one comparison rules out all cases of a large B; of what a call surely passes, nothing is compared."""
     large, few, column = plan.Test("kn", 1 << 22), plan.Test("m", most=8), plan.Test("n", most=1)
     made, start = comparisons.nodes(
         [(large, few), (large, column), (column,), (few, plan.Test("kn", 1 << 20)), ()],
@@ -80,8 +80,9 @@ def test_nothing_is_compared_that_is_known() -> None:
             count += 1
         return comparisons.case(target), count
 
-    assert case_of(9, 8, 8) == (4, 3)  # not large, more than a column, more than few rows
+    assert case_of(9, 8, 8) == (4, 2)  # more than a column, and then too small for all others
     assert case_of(9, 1, 8) == (2, 2)
-    assert case_of(8, 2048, 2048) == (0, 2)
+    assert case_of(8, 2048, 2048) == (0, 3)
     assert case_of(8, 1024, 1024) == (3, 4)
+    assert case_of(8, 8, 8) == (4, 2)
     assert not comparisons.nodes([(few,), ()], {"m": (1, 8), "n": (1, 1), "k": (1, 1)})[0]

@@ -25,18 +25,20 @@ namespace {
 class TileCases {
 public:
   TileCases(RewriterBase &rewriter, scf::ForOp loop, ArrayRef<affine::AffineMinOp> sizes, int64_t unit, int64_t most,
-            bool whole, bool masked)
+            bool whole, bool masked, bool once)
       : rewriter(rewriter), loc(loop.getLoc()), loop(loop), sizes(sizes), unit(unit), most(most), whole(whole),
-        masked(masked) {}
+        masked(masked), once(once) {}
 
   void build() {
     if (most == unit && whole) {
       rewriter.setInsertionPoint(sizes.front());
       for (affine::AffineMinOp min : sizes)
         rewriter.replaceOp(min, index(most));
+      if (once)
+        promote();
       return;
     }
-    Value size = even();
+    Value size = once ? extent() : even();
     // What comes before does not depend on the size.
     SmallVector<Operation *> moved;
     for (Operation &op : *loop.getBody())
@@ -59,6 +61,8 @@ public:
       rewriter.eraseOp(op);
     for (affine::AffineMinOp min : sizes)
       rewriter.eraseOp(min);
+    if (once)
+      promote();
   }
 
 private:
@@ -69,6 +73,26 @@ private:
   }
 
   Value index(int64_t value) { return arith::ConstantIndexOp::create(rewriter, loc, value); }
+
+  /// The size of the only tile, before the sizes in the loop.
+  Value extent() {
+    rewriter.setInsertionPoint(sizes.front());
+    AffineExpr from, to;
+    bindDims(rewriter.getContext(), from, to);
+    return affine::AffineApplyOp::create(rewriter, loc, AffineMap::get(2, 0, to - from),
+                                         ValueRange{loop.getLowerBound(), loop.getUpperBound()});
+  }
+
+  /// Puts the body in place of the loop, whose only step it is.
+  void promote() {
+    SmallVector<Value> arguments{loop.getLowerBound()};
+    llvm::append_range(arguments, loop.getInitArgs());
+    auto yield = cast<scf::YieldOp>(loop.getBody()->getTerminator());
+    SmallVector<Value> results(yield.getOperands());
+    rewriter.inlineBlockBefore(loop.getBody(), loop, arguments);
+    rewriter.replaceOp(loop, results);
+    rewriter.eraseOp(yield);
+  }
 
   /// Lets as many tiles share the extent evenly, and returns the size of one.
   Value even() {
@@ -98,7 +122,7 @@ private:
       clone(index(bound), body, yield);
       return;
     }
-    if (masked && bound < most) {
+    if (masked && (once || bound < most)) {
       clone(bounded(size, bound), body, yield);
       return;
     }
@@ -139,7 +163,7 @@ private:
   scf::ForOp loop;
   SmallVector<affine::AffineMinOp> sizes;
   int64_t unit, most;
-  bool whole, masked;
+  bool whole, masked, once;
 };
 } // namespace
 
@@ -161,7 +185,7 @@ DiagnosedSilenceableFailure SpecializeTilesOp::applyToOne(transform::TransformRe
       sizes.push_back(min);
   if (sizes.empty())
     return fail("expected a loop over tiles whose size is an affine.min of its step: tile with tile_using_for first");
-  TileCases(rewriter, loop, sizes, getUnit(), *step, getWhole(), getMasked()).build();
+  TileCases(rewriter, loop, sizes, getUnit(), *step, getWhole(), getMasked(), getOnce()).build();
   return DiagnosedSilenceableFailure::success();
 }
 

@@ -64,10 +64,18 @@ class ProductPart:
             self.module, self.spec, target, registry, self.plan.threads, self.origin, entered=self._entered
         )
 
-    def add_entry(self, target: Target, name: str, *, asks_for_tiles: bool) -> None:
-        """The LLVM dialect, with the C entry `name`; an object may ask for permission to use AMX when it is loaded."""
+    def add_entry(self, target: Target, name: str, *, asks_for_tiles: bool, checked: bool = True) -> None:
+        """The LLVM dialect, with the C entry `name`, which may check extents; an object may ask to use AMX when it is loaded."""
         to_llvm.with_entry(
-            self.module, self.spec, target, registry, self.workspace, name, self.packed, asks_for_tiles=asks_for_tiles
+            self.module,
+            self.spec,
+            target,
+            registry,
+            self.workspace,
+            name,
+            self.packed,
+            asks_for_tiles=asks_for_tiles,
+            checked=checked,
         )
 
 

@@ -15,7 +15,7 @@ from tilewright.lowering import complex_products
 from tilewright.lowering.entries import dispatch
 from tilewright.payload.abi import ENTRY
 from tilewright.payload.complex_products import computed
-from tilewright.schedules import calls
+from tilewright.schedules import calls, cases
 from tilewright.schedules.calls import Calls
 from tilewright.schedules.plan import Plan
 from tilewright.schedules.steps import nothing
@@ -119,11 +119,13 @@ class _Product(MachineCode):
             parts[-1].packed = None  # There is no B to compare with.
         for number, part in enumerate(parts):
             name = f"{symbol}_case{number}" if made.plan.cases or zero is not None else symbol
-            part.add_entry(made.target, name, asks_for_tiles=self._wanted.for_linking)
+            checked = number >= len(made.plan.kernels) or not cases.implied(self._spec, made.plan, number)
+            part.add_entry(made.target, name, asks_for_tiles=self._wanted.for_linking, checked=checked)
         self.module = parts[0].module
         if made.plan.cases or zero is not None:
             modules = [part.module for part in parts]
-            self.module = dispatch.join(modules, self._spec, made.plan, made.target, symbol)
+            told = cases.first_tile(self._spec, made.plan.cases, made.target)
+            self.module = dispatch.join(modules, self._spec, made.plan, made.target, symbol, told)
         if is_complex:
             complex_products.add_entry(self.module, made.spec, made.target, self._symbol)
         return texts([self.module])

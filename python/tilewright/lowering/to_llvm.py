@@ -32,17 +32,20 @@ def with_entry(
     packed: PackedFormat | None = None,
     *,
     asks_for_tiles: bool = False,
+    checked: bool = True,
 ) -> None:
     """Takes a bufferized module to the LLVM dialect, with the C entry added, under the name `symbol`.
 
     With `packed`, the format of a B that comes packed, the entries that pack it are added too. With `asks_for_tiles`, an object
-    that uses AMX asks for permission when it is loaded.
+    that uses AMX asks for permission when it is loaded. With `checked`, the entry checks the extents.
 
     Raises:
         LoweringError: A pass failed.
     """
     body(module, spec, target, codegen, packed)
-    entry.add_entry(module, spec, target, workspace_bytes, symbol, packed, asks_for_tiles=asks_for_tiles)
+    entry.add_entry(
+        module, spec, target, workspace_bytes, symbol, packed, asks_for_tiles=asks_for_tiles, checked=checked
+    )
 
 
 def body(

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from copy import copy
 from dataclasses import replace
 from math import lcm
@@ -39,6 +39,7 @@ _Rule = tuple[tuple[Test, ...], str, Variant]
 
 def _rules(spec: MatmulSpec, target: Target, threads: int) -> Iterator[_Rule]:
     """The rules, of which a call takes the first one that it fits."""
+    yield from _tiny(spec, target)
     yield from _few(spec, target)
     large = select.first(spec, representative(spec, {}), target)
     if threads > 1 and select.row(large).threaded:  # Code for few rows or columns is not shared, so this comes first.
@@ -73,6 +74,24 @@ def _rest(spec: MatmulSpec, target: Target) -> Iterator[_Rule]:
         yield from (((), select.ALONG_K, variant) for variant in along.variants(spec, target))
     *_, last = (name for name, row in select.STRATEGIES.items() if row.computes(spec))
     yield (), last, Variant()
+
+
+def _tiny(spec: MatmulSpec, target: Target) -> Iterator[_Rule]:
+    """Products of one register tile, whose time goes mostly into finding out what they are."""
+    lanes, depth, columns = target.lanes(spec.acc_type), open_extents.TINY_DEPTH, 2
+    step = target.dots(*spec.multiplied)[-1].step if spec.widens else 1
+    for rows, vectors in open_extents.TINY:
+        typical = {"m": rows, "n": vectors * lanes, "k": depth}
+        tests = (Test("m", 1, rows), Test("n", columns, typical["n"]), Test("k", step, depth, step))
+        narrow, name = narrowed(spec, tests), select.first(spec, representative(spec, typical), target)
+        if (
+            narrow is not None
+            and narrow.dynamic
+            and select.row(name).tile == "rows"
+            and open_extents.tile_of_all(narrow, target)
+        ):
+            yield (), name, Variant(tests, typical, shared=False)
+        columns = typical["n"] + 1
 
 
 def _few(spec: MatmulSpec, target: Target) -> Iterator[_Rule]:
@@ -139,7 +158,9 @@ def plan(
         del cases[-2]
     empty = narrowed(spec, _NO_PRODUCTS)
     if empty is not None:
-        cases.insert(0, Case(empty, Plan("trivial", None), _NO_PRODUCTS))
+        cases.insert(
+            0 if first_tile(spec, cases, target) is None else 1, Case(empty, Plan("trivial", None), _NO_PRODUCTS)
+        )
     names = dict.fromkeys(case.plan.name for case in cases if case.plan.parameters is not None)
     return Plan(
         " or ".join(names),
@@ -160,13 +181,10 @@ def _case(
     assert narrow is not None, "more tests leave something"
     typical = representative(narrow, variant.typical)
     in_panels = select.is_in_panels(name)
-    for axis in (
-        ("m", "n") if in_panels else ("m",)
-    ):  # Code for some rows is code for all, and so it is for columns in panels.
+    for axis in "mn" if in_panels else "":  # Panels of some rows or columns are for all.
         some, every = getattr(narrow, axis), getattr(spec, axis)
         if isinstance(some, Dim) and isinstance(every, Dim):
-            multiple = every.multiple if in_panels else some.multiple
-            narrow = replace(narrow, **{axis: Dim(max(every.min, 1), every.max, multiple)})
+            narrow = replace(narrow, **{axis: Dim(max(every.min, 1), every.max, every.multiple)})
     if not narrow.dynamic:
         threads = used(typical, target, threads)
     elif not variant.shared:
@@ -200,6 +218,29 @@ def _certain(spec: MatmulSpec, test: Test) -> bool:
     low, high = test.range({name: (max(low, 1), high) for name, (low, high) in bounds(spec).items()})
     whole = test.multiple == 1 or any(divided_by(getattr(spec, each), test.multiple) for each in test.extents)
     return low >= test.least and (test.most is None or high <= test.most) and whole
+
+
+def implied(spec: MatmulSpec, plan: Plan, kernel: int) -> bool:
+    """Whether calls that get to kernel number `kernel` of a plan have extents as its spec says, so that it need not compare them again."""
+    wanted, among = plan.kernels[kernel][0], plan.among(kernel)
+    some = [*_SOME] if _NO_PRODUCTS in [case.tests for case in plan.cases[: among[0][0]]] else [*_SOME[:2]]
+    left = [narrowed(spec, (*some, *tests)) for _, tests in among]
+    return all(
+        each is not None and all(_within(getattr(each, name), getattr(wanted, name)) for name in "mnk") for each in left
+    )
+
+
+def _within(extent: Extent, bound: Extent) -> bool:
+    """Whether a bound leaves all of an extent."""
+    divisor = bound.multiple if isinstance(bound, Dim) else 1
+    return least(bound) <= least(extent) and most(extent) <= most(bound) and divided_by(extent, divisor)
+
+
+def first_tile(spec: MatmulSpec, cases: Sequence[Case], target: Target) -> MatmulSpec | None:
+    """The extents of the first of several cases, where it is tiny and takes all calls of these; otherwise None."""
+    tests = cases[0].tests if len(cases) > 1 else ()
+    within, alone = narrowed(spec, (*_SOME, *tests)), all(len(each.extents) == 1 for each in tests)
+    return within if tests and within and alone and open_extents.tile_of_all(within, target) else None
 
 
 def narrowed(spec: MatmulSpec, tests: Iterable[Test]) -> MatmulSpec | None:

@@ -100,3 +100,40 @@ module attributes {transform.with_named_sequence} {
     transform.yield
   }
 }
+
+// -----
+
+// An extent that is no larger than the step: no loop, and under masks no code for a whole vector.
+// CHECK-LABEL: func @once
+module attributes {transform.with_named_sequence} {
+  func.func @once(%c: tensor<?xf32>) -> tensor<?xf32> {
+    %c0 = arith.constant 0 : index
+    %c16 = arith.constant 16 : index
+    // CHECK: %[[N:.*]] = tensor.dim
+    %n = tensor.dim %c, %c0 : tensor<?xf32>
+    // CHECK-NOT: scf.for
+    // CHECK-NOT: ceildivui
+    // CHECK: %[[UNITS:.*]] = affine.apply {{.*}}[%[[N]]]
+    // CHECK: scf.index_switch %[[UNITS]]
+    // CHECK: case 1
+    // CHECK: affine.min
+    // CHECK: default
+    // CHECK-NOT: scf.if
+    // CHECK: affine.min
+    // CHECK-NOT: tensor<16xf32>
+    // CHECK: return
+    %r = scf.for %i = %c0 to %n step %c16 iter_args(%t = %c) -> tensor<?xf32> {
+      %size = affine.min affine_map<(d0)[s0] -> (s0 - d0, 16)>(%i)[%n]
+      %s = tensor.extract_slice %t[%i] [%size] [1] : tensor<?xf32> to tensor<?xf32>
+      %e = linalg.exp ins(%s : tensor<?xf32>) outs(%s : tensor<?xf32>) -> tensor<?xf32>
+      %u = tensor.insert_slice %e into %t[%i] [%size] [1] : tensor<?xf32> into tensor<?xf32>
+      scf.yield %u : tensor<?xf32>
+    }
+    return %r : tensor<?xf32>
+  }
+  transform.named_sequence @__transform_main(%root: !transform.any_op {transform.readonly}) {
+    %0 = transform.structured.match ops{["scf.for"]} in %root : (!transform.any_op) -> !transform.any_op
+    transform.tilewright.specialize_tiles %0 unit 8 masked once : !transform.any_op
+    transform.yield
+  }
+}

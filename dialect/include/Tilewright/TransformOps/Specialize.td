@@ -17,6 +17,9 @@ def Tilewright_SpecializeTilesOp : Tilewright_TransformEachOp<"specialize_tiles"
     With `whole` and a step of one unit every tile is whole, and nothing branches. With `masked`, where reading a whole vector
     under a mask costs as much as reading it, only the largest size has two regions, and each other one is bounded.
 
+    With `once` the extent is known to be no larger than the step: the body takes the loop's place, so that nothing is
+    computed before a tile's size is known, and with `masked` every size is bounded.
+
     So a tile of 3 rows is computed by code for 3 rows, and of 9 rows in tiles of 8 at most, 5 and 4 are computed.
 
     Why not upstream: `transform.loop.peel` leaves one short tile of unknown size, and
@@ -37,9 +40,10 @@ def Tilewright_SpecializeTilesOp : Tilewright_TransformEachOp<"specialize_tiles"
     target is no such loop, or its step is no multiple of `unit`.
   }];
   let arguments = (ins TransformHandleTypeInterface:$target,
-                       DefaultValuedAttr<ConfinedAttr<I64Attr, [IntPositive]>, "1">:$unit, UnitAttr:$whole, UnitAttr:$masked);
+                       DefaultValuedAttr<ConfinedAttr<I64Attr, [IntPositive]>, "1">:$unit, UnitAttr:$whole, UnitAttr:$masked,
+                       UnitAttr:$once);
   let results = (outs);
-  let assemblyFormat = "$target (`unit` $unit^)? (`whole` $whole^)? (`masked` $masked^)? attr-dict `:` type($target)";
+  let assemblyFormat = "$target (`unit` $unit^)? (`whole` $whole^)? (`masked` $masked^)? (`once` $once^)? attr-dict `:` type($target)";
 }
 
 #endif // TILEWRIGHT_TRANSFORMOPS_SPECIALIZE_TD

@@ -44,6 +44,9 @@ def nodes(cases: Sequence[Sequence[Test]], bounds: Bounds) -> tuple[list[Node], 
     return diagram.nodes, start
 
 
+_SMALL = (8, 8, 8)
+"""The m, n and k of a call that should be told by few comparisons."""
+
 _Left = tuple[tuple[int, tuple[Test, ...]], ...]
 """Cases that a call can still be, each with those of its conditions that are not known to hold."""
 
@@ -100,8 +103,10 @@ class _Diagram:
         if not tests:
             return -1 - number
         if left not in self._made:
-            # What leaves fewest cases to the calls that fail it, which most do.
-            test = min(tests, key=lambda each: len(_open(left, known.after(each, passed=False))))
+            # Tests of the same extents as this case's; of those the one that rules out most cases for a small call, for which time counts.
+            looked_at = {each.extents for each in tests}
+            every = dict.fromkeys(each for _, others in left for each in others if each.extents in looked_at)
+            test = min(every, key=lambda each: len(_open(left, known.after(each, passed=each.holds(*_SMALL)))))
             passed, failed = (self.add(left, known.after(test, passed=holds)) for holds in (True, False))
             self._made[left] = len(self.nodes)
             self.nodes.append(Node(test, passed, failed))

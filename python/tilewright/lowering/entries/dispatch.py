@@ -30,7 +30,14 @@ def zero(spec: MatmulSpec) -> MatmulSpec | None:
     return replace(spec, alpha=0) if spec.alpha == ARG else None
 
 
-def join(modules: Sequence[ir.Module], spec: MatmulSpec, plan: Plan, target: Target, symbol: str) -> ir.Module:
+def join(
+    modules: Sequence[ir.Module],
+    spec: MatmulSpec,
+    plan: Plan,
+    target: Target,
+    symbol: str,
+    told: MatmulSpec | None = None,
+) -> ir.Module:
     """One module of those of all cases, whose entries are called `symbol` and ``_case<number>``, with the entry added.
 
     Args:
@@ -40,16 +47,20 @@ def join(modules: Sequence[ir.Module], spec: MatmulSpec, plan: Plan, target: Tar
         plan: Its cases.
         target: For which target.
         symbol: The name of the entry.
+        told: The extents of all calls of the first case, where these are compared before all else.
 
     Raises:
         LoweringError: Two modules define the same name differently.
     """
+    told = None if spec.takes_tensors else told
     joined = modules[0]
     present: dict[str, ir.Operation] = {}
     for number, module in enumerate(modules):
         _rename(module, f"{symbol}_case{number}", number)
-        if plan.cases:
-            _keep_apart(module, f"{symbol}_case{number}")
+        if plan.cases and (number or told is None):
+            _mark(module, f"{symbol}_case{number}", "no_inline")
+        elif plan.cases:
+            _mark(module, f"{symbol}_case0", "always_inline")
         for op in added_text.ops(module):
             name = added_text.name_of(op)
             if name in present:
@@ -61,7 +72,7 @@ def join(modules: Sequence[ir.Module], spec: MatmulSpec, plan: Plan, target: Tar
             if number:
                 with module.context:
                     op.clone(ip=ir.InsertionPoint(joined.body))
-    entries = _entry(spec, plan, target, symbol)
+    entries = _entry(spec, plan, target, symbol, told)
     if spec.b_packed:
         entries += pack_entry.forwarded(symbol, f"{symbol}_case{_count(plan) - 1}", attributes_text(target))
     added_text.add(joined, entries)
@@ -82,12 +93,12 @@ def _rename(module: ir.Module, entry: str, number: int) -> None:
             ir.SymbolTable.set_symbol_name(op, renamed)
 
 
-def _keep_apart(module: ir.Module, entry: str) -> None:
-    """Keeps the entry of a case a function of its own, to which the entry of all jumps: it then saves no registers before it compares."""
+def _mark(module: ir.Module, entry: str, attribute: str) -> None:
+    """Has the entry of a case become part of that of all, or stay a function of its own, for which that of all saves no registers."""
     for op in added_text.ops(module):
         if added_text.name_of(op) == entry:
             with module.context:
-                op.attributes["no_inline"] = ir.UnitAttr.get()
+                op.attributes[attribute] = ir.UnitAttr.get()
 
 
 def _count(plan: Plan) -> int:
@@ -95,7 +106,7 @@ def _count(plan: Plan) -> int:
     return len(plan.kernels) or 1
 
 
-def _entry(spec: MatmulSpec, plan: Plan, target: Target, symbol: str) -> str:
+def _entry(spec: MatmulSpec, plan: Plan, target: Target, symbol: str, told: MatmulSpec | None) -> str:
     """The entry, as text."""
     of_zero = zero(spec)
     if spec.takes_tensors:
@@ -117,18 +128,35 @@ def _entry(spec: MatmulSpec, plan: Plan, target: Target, symbol: str) -> str:
     if of_zero is not None:
         rest = [(f"%{name}", kind) for name, kind in arguments if name != "alpha"]
         first = _unless_zero(spec, f"{symbol}_case{_count(plan)}", "%alpha", rest)
-    return f"""
-  llvm.func @{symbol}({parameters}) -> i32 attributes {{{attributes_text(target)}}} {{
-    {extents.check(spec)}
+    attributes = attributes_text(target)
+    chosen = f"""{extents.check(spec)}
     llvm.cond_br %same, ^fits, ^wrong
   ^wrong:
     %wrong_extents = llvm.mlir.constant({WRONG_EXTENTS} : i32) : i32
     llvm.return %wrong_extents : i32
   ^fits:
+    {choice(spec, plan, symbol, values, types, first=told is not None)}"""
+    others = ""
+    if told is not None:
+        # A function of its own, so that the first case, whose code is part of the entry, saves no registers for it.
+        others = f"""
+  llvm.func internal @{symbol}_others({parameters}) -> i32 attributes {{no_inline, {attributes}}} {{
+    {chosen}
+  }}"""
+        chosen = f"""{extents.check(told)}
+    llvm.cond_br %same, ^first, ^others
+  ^first:
+    %first_status = llvm.call @{symbol}_case0({values}) : ({types}) -> i32
+    llvm.return %first_status : i32
+  ^others:
+    %status = llvm.call tail @{symbol}_others({values}) : ({types}) -> i32
+    llvm.return %status : i32"""
+    return f"""{others}
+  llvm.func @{symbol}({parameters}) -> i32 attributes {{{attributes}}} {{
     {first}
-    {choice(spec, plan, symbol, values, types)}
+    {chosen}
   }}
-{matrix_tensors.text(spec, symbol, attributes_text(target)) if spec.scalars else ""}"""
+{matrix_tensors.text(spec, symbol, attributes) if spec.scalars else ""}"""
 
 
 def _unless_zero(spec: MatmulSpec, case: str, alpha: str, arguments: Sequence[tuple[str, str]]) -> str:
@@ -146,7 +174,7 @@ def _unless_zero(spec: MatmulSpec, case: str, alpha: str, arguments: Sequence[tu
   ^alpha_some:"""
 
 
-def choice(spec: MatmulSpec, plan: Plan, symbol: str, values: str, types: str) -> str:
+def choice(spec: MatmulSpec, plan: Plan, symbol: str, values: str, types: str, first: int = 0) -> str:
     """What comes once the extents ``%m``, ``%n`` and ``%k`` are known to fit: the call of the first case that does.
 
     Args:
@@ -155,26 +183,32 @@ def choice(spec: MatmulSpec, plan: Plan, symbol: str, values: str, types: str) -
         symbol: The entry's name.
         values: What the entries of the cases are called with.
         types: The types of that.
+        first: The number of the first case that a call can be.
     """
     lines: list[str] = []
     if extents.may_be_empty(spec):
         lines += _empty()
-    cases = plan.cases or (Case(spec, plan, ()),)
+    every = plan.cases or (Case(spec, plan, ()),)
     kernels = plan.kernels or [(spec, plan)]
-    compared, start = comparisons.nodes([*(each.tests for each in cases[:-1]), ()], _bounds(spec))
+    compared, start = comparisons.nodes([*(each.tests for each in every[first:-1]), ()], _bounds(spec))
     reached = {each for node in compared for each in (node.passed, node.failed)} | {start}
     lines.append(f"llvm.br {_block(start)}")
     for number, node in enumerate(compared):
         branch = f"llvm.cond_br %holds{number}, {_block(node.passed)}, {_block(node.failed)}"
         lines += [f"^compare{number}:", *_condition(node.test, str(number)), branch]
-    for number, case in enumerate(cases):
+    for number, case in enumerate(every[first:]):
         if -1 - number in reached:
             kernel = kernels.index((case.spec, case.plan))
             lines += [
                 f"^case{number}:",
-                f"%status{number} = llvm.call tail @{symbol}_case{kernel}({values}) : ({types}) -> i32",
-                f"llvm.return %status{number} : i32",
+                f"%kernel{number} = llvm.mlir.addressof @{symbol}_case{kernel} : !llvm.ptr",
+                f"llvm.br ^call(%kernel{number} : !llvm.ptr)",
             ]
+    lines += [
+        "^call(%kernel: !llvm.ptr):",
+        f"%status = llvm.call tail %kernel({values}) : !llvm.ptr, ({types}) -> i32",
+        "llvm.return %status : i32",
+    ]
     return "\n    ".join(lines)
 
 

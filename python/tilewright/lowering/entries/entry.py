@@ -49,6 +49,7 @@ def add_entry(
     packed: PackedFormat | None = None,
     *,
     asks_for_tiles: bool = False,
+    checked: bool = True,
 ) -> None:
     """Adds the C entry to a module with the lowered body.
 
@@ -60,9 +61,10 @@ def add_entry(
         symbol: The C entry's name.
         packed: The format of B when it comes packed.
         asks_for_tiles: Whether the object asks for permission to use AMX, if it does, when it is loaded.
+        checked: Whether the entry of two matrices checks the extents; otherwise whoever calls has.
     """
     dynamic = BYTES if any(added_text.name_of(op) == BYTES for op in added_text.ops(module)) else ""
-    entries = _entry_text(spec, target, workspace, symbol, packed, dynamic)
+    entries = _entry_text(spec, target, workspace, symbol, packed, dynamic, checked=checked)
     if packed is not None:
         entries += pack_entry.text(packed, PACK_BODY, symbol, attributes_text(target), transposed=spec.b_transposed)
     if asks_for_tiles and _TILES in str(module):
@@ -122,6 +124,8 @@ def _entry_text(
     symbol: str,
     packed: PackedFormat | None,
     bytes_of: str,
+    *,
+    checked: bool,
 ) -> str:
     attributes = attributes_text(target)
     if spec.takes_tensors:
@@ -136,7 +140,8 @@ def _entry_text(
     operands.append(_descriptor("%c", "%m", "%n", "%ldc"))
     scalars = ["!llvm.ptr, !llvm.ptr, i64"] * len(spec.scalars)
     declarations, run = run_text(operands, [memref, memref, *scalars, memref], workspace, packed, bytes_of=bytes_of)
-    parameters = ", ".join(f"%{name}: {kind}" for name, kind in matrix_arguments(spec))
+    bounds = {} if checked else extents.bounds(spec)  # Which the compiler does more with than with what is assumed.
+    parameters = ", ".join(f"%{name}: {kind}{bounds.get(name, '')}" for name, kind in matrix_arguments(spec))
     return f"""
   {declarations}
   llvm.func @{symbol}({parameters}) -> i32 attributes {{{attributes}}} {{
@@ -144,14 +149,19 @@ def _entry_text(
     %one = llvm.mlir.constant(1 : i64) : i64
     %ok = llvm.mlir.constant({OK} : i32) : i32
     {extents.check(spec)}
-    llvm.cond_br %same, ^fits, ^wrong
-  ^wrong:
-    %wrong_extents = llvm.mlir.constant({WRONG_EXTENTS} : i32) : i32
-    llvm.return %wrong_extents : i32
-  ^fits:
+    {_refused() if checked else "llvm.intr.assume %same : i1"}
     {run}
   }}
 {matrix_tensors.text(spec, symbol, attributes) if spec.scalars else ""}"""
+
+
+def _refused() -> str:
+    """Returns at once where not ``%same``."""
+    return f"""llvm.cond_br %same, ^fits, ^wrong
+  ^wrong:
+    %wrong_extents = llvm.mlir.constant({WRONG_EXTENTS} : i32) : i32
+    llvm.return %wrong_extents : i32
+  ^fits:"""
 
 
 def run_text(

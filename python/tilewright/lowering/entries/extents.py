@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from tilewright.dims import Dim, Extent, least
+from tilewright.dims import Dim, Extent, least, most
 from tilewright.spec import MatmulSpec
 
 NAMES = ("m", "n", "k")
@@ -35,6 +35,12 @@ def _one(name: str, extent: Extent) -> list[str]:
         f"%within_{name} = llvm.and %above_{name}, %below_{name} : i1",
     ]
     return [*lines, f"%same_{name} = llvm.and %within_{name}, %whole_{name} : i1"]
+
+
+def bounds(spec: MatmulSpec) -> dict[str, str]:
+    """Attributes of the parameters of a function by their names, for one that is called with extents as `spec` has them."""
+    ranges = {name: (least(getattr(spec, name)), most(getattr(spec, name)) + 1) for name in NAMES}
+    return {name: f" {{llvm.range = #llvm.constant_range<i64, {low}, {end}>}}" for name, (low, end) in ranges.items()}
 
 
 def may_be_empty(spec: MatmulSpec) -> bool:

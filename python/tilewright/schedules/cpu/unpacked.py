@@ -85,8 +85,9 @@ def register_tiles(
         if isinstance(extent, Dim):
             tile, loop = tile_with_zeros(tile, sizes, spec)
             if size > 1:
-                whole = divided_by(extent, unit)
-                short.append((loop, partial(steps.specialize_tiles, unit=unit, whole=whole, masked=target.masked)))
+                whole, once = divided_by(extent, unit), most(extent) <= size
+                each = partial(steps.specialize_tiles, unit=unit, whole=whole, masked=target.masked, once=once)
+                short.append((loop, each))
         elif size < min(block, extent):
             tile, loop = steps.tile_result(tile, sizes, spec)
             if size > 1 and (extent % size or extent % block):

@@ -54,6 +54,9 @@ _PACKED_ROWS = (1, 2, 3, 4, 5, 8, 10)
 _ALONG_K_SUMS = 6
 """Rows by one column of which vectors along K are added up at once: 8 are 2 KB more, and 1.09 times as fast by 100 x 100 in L1 (Zen 5)."""
 
+_SHORT_ROWS = 8
+"""Rows of a tile of one vector of columns where there are more: enough to hide a multiply-add's latency. With 11 code is 1.2 KB larger."""
+
 _ROW_VECTORS = 8
 """Vectors of columns of one row by a B as it lies, which hide a multiply-add's latency: each number of them is code."""
 
@@ -81,6 +84,11 @@ speed of static code, so and with tiles of up to 27 rows (Zen 5): 8 x 8 x 8 0.61
 and 0.74, 1000 x 8 x 1000 0.91 and 0.97. Interleaving rows of a transposed A wants a multiple of four. Tiles of one vector have twice as
 many where elements are narrow, which are multiplied faster than short panels are packed: 1000 x 16 x 1000 in u8 by i8 ran at 0.75."""
 
+TINY, TINY_DEPTH = ((16, 1), (6, 2), (4, 4)), 1024
+"""Rows and vectors of columns of products that are one register tile, of which the first are compared before all else, and the steps over
+K up to which: beyond, what is computed before the first sum costs nothing, and B may come from memory. In f32, of the speed of static
+code, so and without (Zen 5): 4 x 4 x 4 0.75 and 0.40, 8 x 8 x 8 0.92 and 0.70, 16 x 16 x 16 0.99 and 0.82."""
+
 _APART = 64
 """Rows that panels are deeper than a power of two, so that not all of them are in the same sets of a cache: whole vectors of each type."""
 
@@ -103,6 +111,14 @@ class Variant:
 def from_memory(spec: MatmulSpec, target: Target) -> int:
     """Elements that a B has which comes from memory: more than half of the last-level cache holds."""
     return ceil_div(held_bytes(target) // 2, spec.b_type.bytes)
+
+
+def tile_of_all(spec: MatmulSpec, target: Target) -> tuple[int, int] | None:
+    """Rows and columns of a register tile of unpacked code for all of a tiny result, without a loop over either; None for others."""
+    lanes = target.lanes(spec.acc_type)
+    tiles = ((rows, vectors * lanes) for rows, vectors in TINY)
+    fitting = (tile for tile in tiles if target.masked and most(spec.m) <= tile[0] and most(spec.n) <= tile[1])
+    return next(fitting, None)
 
 
 def takes_along_k(spec: MatmulSpec, call: MatmulSpec, target: Target) -> bool:
@@ -160,8 +176,11 @@ def streamed(spec: MatmulSpec, target: Target) -> Iterator[Variant]:
     """The variants of going through B once: one row, few, and more."""
     yield Variant((Test("m", most=1),), {"m": 1, "n": 2048, "k": 2048}, shared=False)
     if strip_form.takes(spec):
-        yield Variant((Test("m", most=_STREAMED_FEW),), {"m": _STREAMED_FEW, "n": _WIDE, "k": 2048})
-        yield Variant((), {"m": _narrow_rows(spec, target) if spec.widens else 32, "n": 2048, "k": 2048})
+        yield Variant((Test("m", 2, _STREAMED_FEW),), {"m": _STREAMED_FEW, "n": _WIDE, "k": 2048})
+        yield Variant(
+            (Test("m", _STREAMED_FEW + 1, _STREAMED_ROWS),),
+            {"m": _narrow_rows(spec, target) if spec.widens else 32, "n": 2048, "k": 2048},
+        )
 
 
 def packed(spec: MatmulSpec, target: Target) -> Iterator[Variant]:
@@ -194,7 +213,7 @@ def unpacked(spec: MatmulSpec, target: Target) -> Iterator[Variant]:
     if spec.widens or not target.masked:  # Otherwise half a vector costs as much as a whole one.
         yield Variant((Test("n", most=half),), {"n": half, "k": way // spec.a_type.bytes}, shared=False)
     if not spec.widens:
-        yield Variant((Test("n", most=2 * half),), {"n": 2 * half, "k": way // spec.a_type.bytes}, shared=False)
+        yield Variant((Test("n", most=2 * half),), {"m": _SHORT_ROWS, "n": 2 * half, "k": 512}, shared=False)
     else:  # Rows of B are short, and are read in longer parts.
         yield Variant((Test("m", 4, _EVEN_ROWS // 2, 4),), {"m": 4, "n": 512, "k": 512}, shared=False)
     yield Variant((), {"m": most_rows(target), "n": 512, "k": 512}, shared=False)
@@ -248,7 +267,10 @@ def packed_sizes(sizes: Blocking, spec: MatmulSpec, target: Target) -> Blocking:
 
 def unpacked_sizes(sizes: Blocking, spec: MatmulSpec, target: Target) -> Blocking:
     """The sizes, of which blocks that are all of a dynamic extent are without an end, and one row is not too wide."""
-    if spec.m == 1:
+    tile = tile_of_all(spec, target)
+    if tile is not None:
+        sizes = replace(sizes, mr=most(spec.m), nr=tile[1])
+    elif spec.m == 1:
         sizes = replace(sizes, nr=min(sizes.nr, _ROW_VECTORS * target.lanes(spec.acc_type)))
     blocks = {"m": "mc", "n": "nc", "k": "kc"}
     return replace(sizes, **dict.fromkeys((blocks[each] for each in spec.dynamic), MAX_EXTENT))
