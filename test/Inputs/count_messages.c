@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Counts what a process sends, and the communicators that it has, through MPI's profiling interface. Preloaded; MPI_Finalize
-// writes both to the file that COUNT_MESSAGES names, with the rank behind it.
+// Counts what a process sends, and the communicators that it has, through MPI's profiling interface. Preloaded;
+// MPI_Finalize writes both to the file that COUNT_MESSAGES names, with the rank behind it.
 
 #include <mpi.h>
 #include <stdio.h>

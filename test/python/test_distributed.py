@@ -14,7 +14,8 @@ import pytest
 import tilewright as tw
 from tilewright import distributed
 from tilewright.bench import environments
-from tilewright.distributed import native
+from tilewright.cli import main
+from tilewright.distributed import measuring, native
 from tilewright.distributed.partition import Gather, Reduce, program
 from tilewright.distributed.shardings import SCHEDULES, Sharding
 from tilewright.targets import resolve
@@ -331,3 +332,36 @@ def test_a_hundred_thousand_calls_leave_no_communicator(tmp_path):
 @needs_minutes
 def test_mpich_has_the_bits_of_one_process(tmp_path):
     check(launched(MPICH, tmp_path, 4, HERE / "on_processes.py"))
+
+
+# `bench distributed`.
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["--dtype", "bf16"], "ScaLAPACK has f32 and f64"),
+        (["--schedule", "k"], "ScaLAPACK has f32 and f64"),
+        (["--grid", "1x2x3"], "is no grid"),
+        (["--mpi", "lam"], "'lam' is not one of"),
+    ],
+)
+def test_what_is_not_measured(words, said, capsys):
+    assert main(["bench", "distributed", *words]) == 2
+    assert said in capsys.readouterr().err
+
+
+@needs_minutes
+@pytest.mark.parametrize("mpi", measuring.IMPLEMENTATIONS)
+def test_a_measurement(mpi):
+    """Four contenders of right numbers; on a busy machine their times say nothing."""
+    blocks = (16,) if mpi == "openmpi" else ()
+    wanted = {"grid": (2, 1), "schedule": "summa", "panels": 2, "threads": 2, "blocks": blocks, "rounds": 1, "mpi": mpi}
+    found = measuring.run((64, 48, 80), "f64", **wanted)
+    assert [each.name for each in found] == [
+        "2 processes",
+        *(f"ScaLAPACK, blocks of {each}" for each in blocks),
+        "2 threads",
+    ]
+    assert all(each.right for each in found)
+    assert found[0].ratio == 1

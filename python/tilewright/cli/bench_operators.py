@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from tilewright.cli import bench_options, options
+from tilewright.cli.bench_distributed import distributed
 from tilewright.cli.bench_model import model
 from tilewright.cli.bench_outputs import Outputs
 from tilewright.cli.output import console
@@ -60,8 +61,8 @@ def attention(suite: str, **given: Any) -> int:  # noqa: ANN401 - of `_options`
     return compare(run, PAGE, f"attention {suite}", given)
 
 
-COMPARED = (conv, attention, model)
-"""The verbs that compare operators, and models made of them, with other libraries."""
+COMPARED = (conv, attention, model, distributed)
+"""The verbs that compare operators, models made of them, and products over processes with other libraries."""
 
 
 def named(name: str, known: Mapping[str, Sequence[Named]], what: str) -> Sequence[Named]:
