@@ -76,8 +76,32 @@ def test_streamed_sums_fit_the_registers_and_its_strip_a_quarter_of_l2(target, e
         p = blocking.streamed_blocking(tw.MatmulSpec(m, 28672, 4096, a=element), target)
         assert p.mr == m or (p.nr > lanes and p.mr == blocking.even(m, (target.vector_registers - 3) // 2))
         assert p.mr * (p.nr // lanes) + p.nr // lanes + 1 <= target.vector_registers
-        assert p.nr % lanes == p.nc % p.nr == 0
+        assert p.nr % lanes == 0
+        wide = target.fma_per_cycle > 1 and target.vector_registers == 32
+        if wide and 2 <= m <= 7:  # Tiles of all rows go down columns, in blocks that L2 does not hold.
+            assert p.mr == m
+            assert p.nc == 28672
+            continue
+        assert p.nc % p.nr == 0
         assert max(m, p.kc) * p.nc * dtype(element).bytes <= target.l2.bytes // 4 + max(m, p.kc) * p.nr * 8
+
+
+@pytest.mark.parametrize(
+    ("types", "shape", "sizes"),
+    [
+        ("f32", (5, 2048, 2048), (5, 80, 512)),
+        ("f32", (8, 2048, 2048), (8, 48, 512)),
+        ("f32", (5, 256, 8192), (5, 64, 1024)),  # What half of L2 holds would be prefetched as a block.
+        ("bf16", (4, 2048, 4096), (4, 64, 512)),
+    ],
+    ids=str,
+)
+def test_few_rows_go_down_columns_of_a_b_that_the_last_cache_holds(types, shape, sizes):
+    choice = select.choose(tw.MatmulSpec.from_dtypes(*shape, types), get("znver5"))
+    p = choice.parameters
+    assert (p.mr, p.nr, p.kc) == sizes
+    assert p.nc == shape[1]
+    assert p.kc * p.nc * dtype(types).bytes > get("znver5").l2.bytes // 2
 
 
 def test_streamed_threads_have_columns_of_their_own():

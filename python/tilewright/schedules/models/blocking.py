@@ -86,6 +86,12 @@ _LINES_OF_A_TILE = 4
 """Lines of a row of B in a streamed tile at most."""
 _STREAM_SHARE, _STREAM_DEPTH = 1 / 8, 128
 """Part of L2 for a block of B that is read where it lies, and its rows at most."""
+_COLUMN_DEPTH, _COLUMN_VECTORS = 512, (8, 4)
+"""Rows of B that `streamed` goes down in a tile that has all rows of C, whose lines the hardware follows, and vectors of columns at most:
+of elements as wide as the sums, and of those that are interleaved or widened in registers besides."""
+_ROWS_BY_COLUMNS = ((2, 7, 8), (3, 6, 6))
+"""Rows for which `streamed` does so, for the same elements: from, up to where B comes from memory, and up to where the last-level cache
+holds it."""
 
 _HELD_LIMIT = 32 << 20
 """Bytes of the last-level cache at most that one core counts on: virtual machines report all of a package's."""
@@ -470,6 +476,9 @@ def unpacked_blocking(spec: MatmulSpec, target: Target) -> Blocking:
 
     The rows of A are read side by side where they lie, so no more of them than L1 holds a line of: at 2048 x 8 x 2048, 27
     rows run at 10 % of peak and 8 at 47.
+
+    Columns of B that a tile goes down, and tiles of more rows again, stay in L2 meanwhile: 64 x 64 x 65536 in f32 runs at 169 GFLOP/s in
+    blocks of 1024 rows, and at 135 at once (Zen 5).
     """
     lanes = lanes_for(spec, target)
     most = min(max(spec.m, 1), rows_in_l1(target, spec.k * spec.a_type.bytes))
@@ -479,7 +488,11 @@ def unpacked_blocking(spec: MatmulSpec, target: Target) -> Blocking:
     if nr == 2 * lanes and mr > _PAIRS_OF_VECTORS:
         most = min(most, _PAIRS_OF_VECTORS)
         mr, nr = register_tile(target, spec.acc_type, spec.m, spec.n, lanes=lanes, most=most, padded=False)
-    return Blocking(mr=mr, nr=nr, mc=max(spec.m, 1), nc=max(spec.n, 1), kc=max(spec.k, 1))
+    kc, deepest = max(spec.k, 1), depth(target, nr * spec.b_type.bytes)
+    if spec.m > mr and kc * nr * spec.b_type.bytes > target.l2.bytes * _PANEL_SHARE:
+        block = _divisor(kc, deepest, target.dots(*spec.multiplied)[-1].step)
+        kc = block if 2 * block > deepest else kc
+    return Blocking(mr=mr, nr=nr, mc=max(spec.m, 1), nc=max(spec.n, 1), kc=kc)
 
 
 def held_bytes(target: Target) -> int:
@@ -498,28 +511,57 @@ def most_rows(target: Target) -> int:
 
 
 def streamed_blocking(spec: MatmulSpec, target: Target) -> Blocking:
-    """The sizes of strategy `streamed`: rows of B that do not push each other out of L1, or blocks of it that wait in L2 for their turn.
+    """The sizes of strategy `streamed`: columns of B that the hardware follows, blocks of it that wait in L2, or whole rows.
 
-    Few rows by a B from memory take whole rows of B, as many as L1 has ways: kc rows a power of two apart fill a set of L1. The strip of C
-    and the kc rows of B, those in use and the next ones on their way, take up to a quarter of L2 each.
+    Few rows take tiles with all rows of C, each of which goes down some columns of B: one line after the other is a row apart, in as many
+    streams as the tile has lines, and nothing is read twice. Measured on Zen 5, in GFLOP/s, so and as below: f32 2 x 4096 x 4096 32 and
+    25, 5 x 2048 x 2048 171 and 128, 8 x 2048 x 2048 218 and 183, 5 x 4096 x 4096 77 and 54; bf16 4 x 2048 x 2048 199 and 119, 5 x 4096 x
+    4096 171 and 116; u8 by i8, of which four rows are interleaved, 5 x 2048 x 2048 337 and 360.
+
+    Few rows by a B from memory otherwise take whole rows of B, as many as L1 has ways: kc rows a power of two apart fill a set of L1. The
+    strip of C and the kc rows of B, those in use and the next ones on their way, take up to a quarter of L2 each.
 
     Otherwise a tile has all rows of C that registers hold beside two vectors, and blocks have more rows and fewer columns, so that the
     strip of C passes through L1 less often. Their next ones are prefetched row after row (`prefetch_blocks`). Measured on Zen 5, in
-    GFLOP/s, in blocks and in whole rows: f32 5 x 2048 x 2048 146 and 133, 12 x 2048 x 2048 236 and 183, 16 x 4096 x 4096 179 and 101
-    (from memory 152 and 102); in bf16 8 x 4096 x 4096 from memory 172 and 237, 12 x 2048 x 2048 410, packed 195.
+    GFLOP/s, in blocks and in whole rows: f32 12 x 2048 x 2048 236 and 183, 16 x 4096 x 4096 179 and 101 (from memory 152 and 102); in bf16
+    8 x 4096 x 4096 from memory 172 and 237, 12 x 2048 x 2048 410, packed 195.
     """
+    if not (spec.prologue_b or spec.dynamic):
+        if _takes_columns(spec, target):
+            return _stream_columns(spec, target)
+        if _takes_blocks(spec, target):
+            return _stream_blocks(spec, target)
+    return _stream_rows(spec, target)
+
+
+def _stream_columns(spec: MatmulSpec, target: Target) -> Blocking:
+    """The sizes of `streamed` for tiles with all rows of C, by all columns of a block of deep columns."""
+    lanes = target.lanes(spec.acc_type)
+    vectors = min((target.vector_registers - 2) // (spec.m + 1), _COLUMN_VECTORS[spec.widens])
+    # What half of L2 holds would be prefetched as a block.
+    deepest = max(_COLUMN_DEPTH, target.l2.bytes * 8 // (spec.n * spec.b_stored.bits))
+    kc = _divisor(spec.k, min(deepest, spec.k), target.dots(*spec.multiplied)[-1].step)
+    return Blocking(mr=spec.m, nr=even(spec.n, vectors * lanes, lanes), mc=spec.m, nc=spec.n, kc=kc)
+
+
+def _stream_rows(spec: MatmulSpec, target: Target) -> Blocking:
+    """The sizes of `streamed` for whole rows of B."""
     lanes, bits = target.lanes(spec.acc_type), spec.b_stored.bits
     sums = max(target.fma_latency * target.fma_per_cycle, 0 if target.issue_per_cycle else _LEAST_SUMS)
-    if spec.prologue_b or spec.dynamic or not _takes_blocks(spec, target):
-        kc = min(ceil_div(max(spec.m, 1), target.l1.ways) * target.l1.ways, max(spec.k, 1))
-        mr = even(spec.m, most_rows(target))
-        # Pairs of rows are interleaved by whole lines: bf16, 8 rows, 4096 x 4096 weights, 121 GFLOP/s with 16 columns, 133 with 32.
-        least = 2 if target.dots(*spec.multiplied)[-1].depth == 2 else 1
-        vectors = max(min(max(ceil_div(sums, mr), least), (target.vector_registers - 2) // (mr + 1)), 1)
-        nr = even(spec.n, vectors * lanes, lanes)
-        column_bits = max(spec.m * spec.acc_type.bits, kc * bits)
-        nc = even(spec.n, target.l2.bytes * 8 // 4 // column_bits, nr)
-        return Blocking(mr=mr, nr=nr, mc=max(spec.m, 1), nc=nc, kc=kc)
+    kc = min(ceil_div(max(spec.m, 1), target.l1.ways) * target.l1.ways, max(spec.k, 1))
+    mr = even(spec.m, most_rows(target))
+    # Pairs of rows are interleaved by whole lines: bf16, 8 rows, 4096 x 4096 weights, 121 GFLOP/s with 16 columns, 133 with 32.
+    least = 2 if target.dots(*spec.multiplied)[-1].depth == 2 else 1
+    vectors = max(min(max(ceil_div(sums, mr), least), (target.vector_registers - 2) // (mr + 1)), 1)
+    nr = even(spec.n, vectors * lanes, lanes)
+    column_bits = max(spec.m * spec.acc_type.bits, kc * bits)
+    nc = even(spec.n, target.l2.bytes * 8 // 4 // column_bits, nr)
+    return Blocking(mr=mr, nr=nr, mc=max(spec.m, 1), nc=nc, kc=kc)
+
+
+def _stream_blocks(spec: MatmulSpec, target: Target) -> Blocking:
+    """The sizes of `streamed` for blocks of B that wait in L2."""
+    lanes, bits = target.lanes(spec.acc_type), spec.b_stored.bits
     mr = even(spec.m, (target.vector_registers - 3) // 2)
     vectors = 2
     while (
@@ -534,11 +576,25 @@ def streamed_blocking(spec: MatmulSpec, target: Target) -> Blocking:
     return Blocking(mr=mr, nr=nr, mc=max(spec.m, 1), nc=even(spec.n, max(block // kc, 1), nr), kc=kc)
 
 
+def _comes_from_memory(spec: MatmulSpec, target: Target) -> bool:
+    """Whether B is more than half of the last-level cache."""
+    return spec.k * spec.n * spec.b_stored.bits > 8 * held_bytes(target) // 2
+
+
+def _takes_columns(spec: MatmulSpec, target: Target) -> bool:
+    """Whether `streamed` takes tiles with all rows of C: they are few, and a vector is a line."""
+    if target.fma_per_cycle == 1 or target.vector_registers < _MANY_REGISTERS or spec.b_stored.bits <= 8:
+        return False
+    first, from_memory, held = _ROWS_BY_COLUMNS[spec.widens]
+    rows = from_memory if _comes_from_memory(spec, target) else held
+    return first <= spec.m <= rows and target.vector_bits == 8 * target.l1.line
+
+
 def _takes_blocks(spec: MatmulSpec, target: Target) -> bool:
     """Whether `streamed` takes blocks of B: registers hold two vectors of some rows, and whole rows do not come faster from memory."""
     if target.fma_per_cycle == 1 or target.vector_registers < _MANY_REGISTERS or spec.m < ROWS_IN_L3:
         return False
-    return spec.m >= _ROWS_FROM_MEMORY or spec.k * spec.n * spec.b_stored.bits <= 8 * held_bytes(target) // 2
+    return spec.m >= _ROWS_FROM_MEMORY or not _comes_from_memory(spec, target)
 
 
 def _divisor(k: int, most: int, unit: int) -> int:

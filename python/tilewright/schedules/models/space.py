@@ -22,7 +22,7 @@ _SHARES = (0.25, 0.5, 1.0, 2.0, 4.0)
 """Times the model's share of a cache that a block may have."""
 _MOST_KC = 4096
 """The deepest block that is offered where all of K is not one block: beyond it a panel of B is no longer in L2."""
-_STREAMED_KC = (4, 8, 16, 32, 64)
+_STREAMED_KC = (4, 8, 16, 32, 64, 128, 256, 512)
 """Rows of B that `streamed` may go through at once."""
 
 
