@@ -96,7 +96,9 @@ def test_streamed_sums_fit_the_registers_and_its_strip_a_quarter_of_l2(target, e
     ],
     ids=str,
 )
-def test_few_rows_go_down_columns_of_a_b_that_the_last_cache_holds(types, shape, sizes):
+def test_few_rows_go_down_columns_of_a_b_that_the_last_cache_holds(
+    types: str, shape: tuple[int, int, int], sizes: tuple[int, int, int]
+) -> None:
     choice = select.choose(tw.MatmulSpec.from_dtypes(*shape, types), get("znver5"))
     p = choice.parameters
     assert (p.mr, p.nr, p.kc) == sizes
