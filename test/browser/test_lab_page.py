@@ -145,6 +145,27 @@ def test_the_saved_file_needs_no_server(page, browser, tmp_path):
     assert said == []
 
 
+def test_a_gpu_kernel_is_drawn_and_emulated(page):
+    page.select_option("#example", "mma_sync")
+    page.wait_for_selector("#view-drawings:not([hidden])")
+    page.wait_for_function("() => document.querySelector('#status').textContent.startsWith('assembly')")
+    page.click("#view-drawings")
+    assert page.locator(".drawings > svg").count() == 5
+    page.click("#run")
+    page.wait_for_selector("#tiles >> text=numbers are right")
+
+
+def test_operators_and_modules_are_compiled(page):
+    page.select_option("#example", "attention")
+    page.wait_for_selector("#tiles >> text=numbers are right")
+    assert page.locator("#shape").is_hidden()
+    page.select_option("#example", "module")
+    page.wait_for_selector("#edited >> text=Module")
+    page.fill("#editor textarea", "func.func @f() {\n  nothing.like_this\n}\n")
+    page.wait_for_selector("#error >> text=nothing.like_this")
+    assert page.locator("#editor .line.wrong .at").text_content() == "2"
+
+
 def test_what_explain_writes_is_such_a_file(browser, tmp_path):
     """Lines light up across its panes, and it draws the blocks."""
     shape = ["--shape", "128x512x64", "--target", "x86-64-v3", "--schedule", "packed"]

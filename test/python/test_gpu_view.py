@@ -2,6 +2,8 @@
 """Drawings of GPU kernels: banks as the kernel uses them, parts of warps, the slots of the pipeline."""
 
 import re
+from types import SimpleNamespace
+from typing import Any
 from xml.etree import ElementTree
 
 import pytest
@@ -33,6 +35,19 @@ def test_one_slot_is_multiplied_at_each_step():
     for step in range(7):
         of_step = [what for number, what in said if int(number) == step]
         assert (of_step.count("multiplied"), len(of_step)) == (1, 3)
+
+
+def test_boxes_that_hardware_swizzles_are_drawn():
+    """As PTX says: of 128 bytes, piece i of row r lies at i xor r; of 64, at i xor r/2, two rows beside each other."""
+    boxes: list[Any] = [
+        SimpleNamespace(operand=at, shape=(64, 64), swizzle=size) for at, size in enumerate((128, 64, 128))
+    ]
+    first, second = gpu_view.boxes_in(boxes, 6)
+    assert [first.bank_of(row, 3) for row in range(8)] == [3 ^ row for row in range(8)]
+    assert [second.bank_of(row, 3) for row in range(8)] == [row % 2 * 4 + (3 ^ row // 2) for row in range(8)]
+    drawn = gpu_view.drawings((256, 256, 256), {"bm": 128, "bn": 64, "bk": 64, "stages": 6, "consumers": 2}, {}, boxes)
+    assert len(drawn) == 5
+    assert "multiplied by 2 warp groups; another one copies" in drawn[1][0]
 
 
 def test_explain_draws_a_kernel(tmp_path):

@@ -12,11 +12,16 @@ from pathlib import Path
 import pytest
 from tilewright.cli import app
 from tilewright.emit.child import Limits
+from tilewright.emit.gpu import tool
 from tilewright.errors import SpecError, TilewrightError
-from tilewright.lab import bundle, filter, located, samples, sandbox
+from tilewright.lab import analysis, bundle, filter, kinds, located, measuring, samples, sandbox, shown
 from tilewright.lab.compiler import Compiler
 from tilewright.lab.problem import read
 from tilewright.lab.texts import Texts
+from tilewright.schedules import select
+from tilewright.schedules.gpu_strategies import GPU_STRATEGIES
+from tilewright.spec import MatmulSpec
+from tilewright.targets import registry, resolve
 
 STATIC = Path(samples.__file__).parent / "static"
 PAGE = "a page"
@@ -93,6 +98,53 @@ def test_wrong_numbers_are_found(compiler):
     assert answer["seconds"] > 0
 
 
+def untold(*_: object, **__: object) -> None:
+    """Tells nobody."""
+
+
+def answered(**product: object):
+    """What is compiled in this process: the kind, its own schedule as a plan, and what the page gets of the compilation."""
+    problem = read(product)
+    kind = kinds.of(problem.spec, problem.target, problem.threads)
+    plan = kind.plan("schedule.mlir", kind.own("")[0])
+    built = kind.build(plan, untold)
+    answer = shown.stages(built.texts, built.seconds, kind.target) | kind.about(built, {})
+    analysis.add(answer, built.texts[kinds.code_stage(kind.target)], kind.target)
+    return kind, plan, answer
+
+
+def test_a_gpu_kernel_shows_its_cost_and_emulated_numbers():
+    kind, plan, answer = answered(shape="64x64x32", dtype="f16,f16,f32", target="sm_80")
+    if tool("ptxas") and tool("nvdisasm"):
+        assert answer["cost"]["spills"] == 0
+        assert answer["cost"]["registers"] > 32
+        assert answer["cost"]["mix"]["HMMA"] > 0
+        assert any("HMMA" in text for text, _ in lines_of(answer["texts"], answer["stages"]["sass"]))
+    else:
+        assert "there is no" in answer["note"]
+    assert sum("slots over steps along K" in each for each in answer["drawings"]) == 1
+    assert sum("swizzled" in each for each in answer["drawings"]) == 2
+    ran = measuring.measured(kind, plan, untold)
+    assert (ran["check"]["wrong"], ran["calls"]) == (0, 2)  # aligned rows, and others
+
+
+def test_operators_are_compiled_and_checked():
+    kind, plan, answer = answered(operator="attention", fields="queries=16, keys=24, head=16", target="host")
+    assert "online_softmax" in str(plan.text)
+    assert answer["hot"]["fma"] > 0
+    ran = measuring.measured(kind, plan, untold)
+    assert (ran["check"]["wrong"], ran["check"]["elements"]) == (0, 16 * 16)
+
+
+def test_modules_are_checked_and_their_errors_stand_at_their_line(compiler):
+    text = example("module").text
+    kind = kinds.of(None, resolve("host"), 1)
+    ran = measuring.measured(kind, kind.plan("", text), untold)
+    assert (ran["check"]["wrong"], ran["check"]["call"]) == (0, "layer")
+    answer = compiler.answer("compile", read({"operator": "module", "text": text.replace("linalg.tanh", "a.b")}), PAGE)
+    assert (answer["error"]["line"], answer["error"]["kind"]) == (8, "SpecError")
+
+
 def test_what_hostile_schedules_may_not_do(compiler):
     answer = compiler.answer("compile", asked(HOSTILE), PAGE)
     said = dict(line.split() for line in answer["printed"].splitlines() if len(line.split()) == 2)
@@ -130,6 +182,11 @@ def test_schedules_without_bounds_end_at_their_line(compiler, text, reason, line
         {"shape": "4x4x4", "knobs": {"mr": "4"}},
         {"shape": "4x4x4", "language": "c"},
         {"shape": "4x4x4", "epilogue": "nothing"},
+        {"operator": "matmul"},
+        {"operator": "attention", "fields": "queries=64"},
+        {"operator": "attention", "fields": "64, 64, 64"},
+        {"operator": "attention", "fields": "queries=open('x'), keys=1, head=1"},
+        {"operator": "conv2d", "fields": ") + f("},
         {"shape": "4x4x4", "text": "#" * (1 << 20)},
     ],
 )
@@ -162,6 +219,18 @@ def test_equal_texts_are_kept_once():
     texts = Texts()
     assert [texts.add(each) for each in ([("a", "")], [("b", "f:1"), ("a", "")], [("a", "")])] == [0, 1, 0]
     assert texts.as_json() == {"lines": [("a", 0), ("b", 1)], "sources": ["", "f:1"], "texts": [(0,), (1, 0)]}
+
+
+def test_each_strategy_and_target_is_an_example():
+    assert samples.STRATEGIES.keys() == select.STRATEGIES.keys()
+    assert samples.GPU_PRODUCTS.keys() == GPU_STRATEGIES.keys()
+    named = [each.product["target"] for each in samples.all() if each.group == "targets"]
+    assert named == [each.name for each in (*registry.all(), *registry.GPUS)]
+    for each in samples.all():
+        product = read({**each.product, "text": each.text, "language": each.language})
+        if each.group == "strategies":
+            assert isinstance(product.spec, MatmulSpec)
+            assert select.row(each.strategy).fits(product.spec), each.name
 
 
 def test_every_example_describes_a_problem():
@@ -248,7 +317,9 @@ def test_bad_requests_are_errors(served):
 def test_the_page_knows_targets_strategies_and_examples(served):
     about = json.loads(called(served, "/api/about", x_token="secret")[2])
     assert about["targets"][0]["name"] == "host"
-    assert "packed" in about["strategies"]
+    assert "packed" in about["strategies"]["processors"]
+    assert {"vulkan", "sm_90a"} <= {each["name"] for each in about["targets"] if each["kind"] == "gpus"}
+    assert about["kinds"] == ["product", "conv2d", "attention", "module"]
     assert len(about["examples"]) == len(samples.all())
 
 

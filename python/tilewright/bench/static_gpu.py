@@ -7,8 +7,6 @@ there is an assembler; and run, in the emulator or on a Vulkan device, at a shap
 
 from __future__ import annotations
 
-import re
-from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from types import MappingProxyType
@@ -19,7 +17,7 @@ import numpy as np
 from tilewright import dtypes
 from tilewright.bench import in_processes
 from tilewright.bench.suites import Shape
-from tilewright.emit import gpu, gpu_code
+from tilewright.emit import gpu, gpu_code, gpu_cost
 from tilewright.errors import TilewrightError
 from tilewright.operand import OperandSpec
 from tilewright.payload.reference import error_bound, reference, within_bound
@@ -38,32 +36,6 @@ _SIZES: Mapping[str, Mapping[str, int]] = MappingProxyType({"warpgroup": {"bm": 
 TF32 = "tf32"
 """The name of f32 elements that may be truncated to TF32."""
 _ALIGNMENT = 16
-_PRODUCTS = (
-    "UTCHMMA",
-    "UTCQMMA",
-    "UTCIMMA",
-    "HGMMA",
-    "QGMMA",
-    "IGMMA",
-    "HMMA",
-    "IMMA",
-    "DMMA",
-    "QMMA",
-    "FFMA2",
-    "FFMA",
-    "DFMA",
-    "IDP",
-    "IMAD",
-)
-"""What multiplies in NVIDIA's machine code; the last one also computes addresses."""
-_COPIES = ("UTMALDG", "UTMASTG", "LDTM", "USETMAXREG", "LDGSTS", "LDSM", "STSM")
-"""What copies tiles, or sums from tensor memory, and gives registers away."""
-_MULTIPLIES = re.compile(r"^\s+(v_(?:mfma|wmma|smfmac|pk_fma|fma|fmac|dual_fmac|mad|dot)\w*)", re.MULTILINE)
-_AMD = {
-    "registers": r"\.vgpr_count: +(\d+)",
-    "spills": r"\.vgpr_spill_count: +(\d+)",
-    "shared": r"\.group_segment_fixed_size: +(\d+)",
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -179,36 +151,18 @@ def _spec(types_: str, layout: str, shape: Shape) -> MatmulSpec:
 def _assembled(cell: Cell, kernel: GpuKernel) -> Cell:
     """Registers, spills, shared memory and instructions."""
     if kernel.target.family == "amd":
-        text = kernel.asm["asm"]
-        said = {name: [int(each) for each in re.findall(pattern, text)] for name, pattern in _AMD.items()}
-        facts = {
-            "registers": max(said["registers"]),
-            "spills": sum(said["spills"]),
-            "shared_bytes": max(said["shared"]),
-        }
-        return replace(cell, mix=Counter(_MULTIPLIES.findall(text)), **facts)
+        return replace(cell, **asdict(gpu_cost.amd(kernel.asm["asm"])))
     if kernel.target.family != "nvidia":
         return cell
     fast, *others = (kernel.assembled(aligned=aligned) for aligned in kernel.alignments)
-    found = gpu_code.opcodes(gpu_code.disassembly(fast.cubin))
     return replace(
         cell,
         code_bytes=len(fast.cubin),
         registers=max(each.registers for each in (fast, *others)),
         spills=sum(each.spill_bytes for each in (fast, *others)),
         shared_bytes=kernel.shared_bytes,
-        mix=_mix(found),
+        mix=gpu_cost.mix(gpu_code.disassembly(fast.cubin)),
     )
-
-
-def _mix(found: Counter[str]) -> dict[str, int]:
-    """What the table shows of machine code."""
-    products = [name for name in _PRODUCTS if found[name]]
-    return {
-        name: found[name]
-        for name in (*([each for each in products if each != "IMAD"] or products), *_COPIES)
-        if found[name]
-    }
 
 
 def _run(cell: Cell, kernel: GpuKernel) -> Cell:

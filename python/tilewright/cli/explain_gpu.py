@@ -3,13 +3,15 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from collections.abc import Mapping
+from dataclasses import asdict, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from tilewright.cli import explain_folder, explain_page
+from tilewright.emit import gpu_cost
 from tilewright.emit.pipeline import Record
 from tilewright.errors import TargetError
 from tilewright.lab import gpu_view
@@ -34,11 +36,14 @@ def explain(problem: GpuProblem, folder: Path) -> None:
     names = {stage: f"{number}-{stage}{_SUFFIXES.get(stage, '.mlir')}" for number, stage in enumerate(texts, 1)}
     files = {names[stage]: text.encode() for stage, text in texts.items()}
     m, n, k = (each if isinstance(each, int) else 0 for each in (problem.spec.m, problem.spec.n, problem.spec.k))
-    drawn = gpu_view.drawings((m, n, k), problem.sizes, texts)
+    drawn = gpu_view.drawings((m, n, k), problem.sizes, texts, stages.boxes)
     if drawn:
         files["tiles.svg"] = gpu_view.svg(drawn).encode()
     page = replace(compiled, problem=problem).render(
-        Record(texts, stages.seconds), note=note, drawings=[gpu_view.svg([each]) for each in drawn]
+        Record(texts, stages.seconds),
+        note=note,
+        cost=_cost(stages, texts, assembled),
+        drawings=[gpu_view.svg([each]) for each in drawn],
     )
     files["index.html"] = page.encode()
     facts = {
@@ -60,6 +65,15 @@ def explain(problem: GpuProblem, folder: Path) -> None:
         )
     if note:
         click.echo(f"tilewright: {note}", err=True)
+
+
+def _cost(stages: GpuStages, texts: Mapping[str, str], assembled: Assembled | None) -> dict[str, Any] | None:
+    """What the kernel takes, where its code says it."""
+    block = {"shared_bytes": stages.shared_bytes, "threads": stages.sizes.threads}
+    if assembled is not None:
+        mix = gpu_cost.mix(texts["sass"])
+        return {"registers": assembled.registers, "spills": assembled.spill_bytes, "mix": mix, **block}
+    return asdict(gpu_cost.amd(texts["asm"])) | {"threads": block["threads"]} if "asm" in texts else None
 
 
 def _with_machine_code(stages: GpuStages) -> tuple[dict[str, str], Assembled | None, str | None]:

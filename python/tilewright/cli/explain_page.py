@@ -44,7 +44,7 @@ class Compiled:
             text, name = text_files.read(file), f"schedule.{file.rpartition('.')[2]}"
             renamed = places(file, name)
         shown = {"title": str(self.problem), "text": text, "language": name.rpartition(".")[2]}
-        none = {"hot": None, "note": None, "moves": None, "workspace": 0, "drawings": []}
+        none = {"hot": None, "note": None, "moves": None, "workspace": 0, "drawings": [], "cost": None}
         facts = none | {"flops": self.problem.flops, "knobs": []}
         return page.fitting(shown, built, self.trace, self.problem.target, renamed, facts | more)
 

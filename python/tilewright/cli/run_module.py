@@ -1,32 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""``tilewright run FILE.mlir``: compile a module, run its functions on random data, check, and time.
-
-There is no reference for what users write. So the results are compared with those of the same module compiled in the plainest way:
-without products, fusion and vectors, as loops over elements.
-"""
+"""``tilewright run FILE.mlir``: compile a module, run its functions on random data, check, and time."""
 
 from __future__ import annotations
 
 import secrets
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from tilewright.bench.timing import median_of
-from tilewright.dims import Dim
-from tilewright.dtypes import DType, to_numpy
-from tilewright.errors import SpecError
-from tilewright.payload.reference import relative_error
-from tilewright.payload.samples import values
-from tilewright.payload.signature import Parameter, Signature
+from tilewright.bench import functions
 
 if TYPE_CHECKING:
-    from tilewright.runtime.kernel import Kernel
     from tilewright.targets import GpuTarget, Target
-
-_OPEN_SIZES = ((1, 1), (7, 30), (64, 0))
-"""Values with which dynamic extents are checked, dimension i being a + b * i; they are timed with the last."""
-_SAMPLES = 7
 
 
 def run(text: str, file: str, target: str | Target | GpuTarget, threads: int, seed: int | None) -> int:
@@ -46,18 +31,15 @@ def run(text: str, file: str, target: str | Target | GpuTarget, threads: int, se
     right = True
     for name, function in module.items():
         random, is_open = np.random.default_rng(seed), function.signature.is_open
-        errors = [
-            _check(function, plain[name], random, each) for each in (_OPEN_SIZES if is_open else _OPEN_SIZES[-1:])
-        ]
-        error, seconds = max(errors), _time(function, random)
-        allowed = max((_allowed(each.type) for each in function.signature.parameters if each.written), default=0.0)
+        error = max(functions.errors(function, plain[name], random))
+        seconds, allowed = functions.seconds_of(function, random), functions.allowed(function.signature)
         operations = 0 if is_open else function.signature.operations
         rate = f", {operations / seconds * 1e-9:.1f} GFLOP/s in its products" if operations else ""
         verdict = "ok" if error <= allowed else "WRONG"
         right = right and error <= allowed
         lines += [f"  {function.signature}", *(f"    product {each}" for each in function.signature.products)]
         lines += [
-            f"    time    {duration(seconds)} a call, median of {_SAMPLES} samples{rate}{_OPEN if is_open else ''}",
+            f"    time    {duration(seconds)} a call, median of {functions.SAMPLES} samples{rate}{_OPEN if is_open else ''}",
             f"    error   {error:.2g} relative to loops over elements (seed {seed}): {verdict}",
         ]
     for line in lines:
@@ -65,63 +47,4 @@ def run(text: str, file: str, target: str | Target | GpuTarget, threads: int, se
     return 0 if right else 1
 
 
-_OPEN = f", each open extent being {_OPEN_SIZES[-1][0]}"
-
-
-def _shape(parameter: Parameter, sizes: tuple[int, int]) -> tuple[int, ...]:
-    """The extents of a tensor, with the dynamic ones as one of `_OPEN_SIZES` has them."""
-    first, more = sizes
-    names = parameter.names or [""] * len(parameter.shape)
-    numbered = zip(parameter.shape, names, strict=True)
-    return tuple(first + more * int(name[1:]) if isinstance(size, Dim) else size for size, name in numbered)
-
-
-def _given(signature: Signature, random: np.random.Generator, sizes: tuple[int, int]) -> list[Any]:
-    """Random arguments."""
-    needed = sum(int(np.prod(_shape(each, sizes), dtype=object)) * each.type.bytes for each in signature.parameters)
-    _require_memory(signature, needed)
-    return [values(random, _shape(each, sizes), each.type) for each in signature.arguments]
-
-
-def _check(function: Kernel, plain: Kernel, random: np.random.Generator, sizes: tuple[int, int]) -> float:
-    """The largest relative error of a result."""
-    signature = function.signature
-    given = _given(signature, random, sizes)
-    results = []
-    for each in (function, plain):
-        arguments = [array.copy() for array in given]
-        returned = each(*arguments)
-        found = list(returned) if isinstance(returned, tuple) else [returned] * (returned is not None)
-        written = [array for array, of in zip(arguments, signature.arguments, strict=True) if of.written]
-        results.append(found + written)
-    return max((relative_error(*pair) for pair in zip(*results, strict=True)), default=0.0)
-
-
-def _time(function: Kernel, random: np.random.Generator) -> float:
-    """The median time of a call."""
-    signature, sizes = function.signature, _OPEN_SIZES[-1]
-    given = _given(signature, random, sizes)
-    outs = [np.empty(_shape(each, sizes), to_numpy(each.type)) for each in signature.results]
-    named: dict[str, Any] = {"out": tuple(outs) if len(outs) > 1 else outs[0]} if outs else {}
-    seconds, _ = median_of(lambda: function(*given, **named), _SAMPLES)
-    return seconds
-
-
-def _allowed(element: DType) -> float:
-    """The relative error from which on a result is called wrong: half of the digits; of integers, one in a hundred is rounded otherwise."""
-    return 0.01 if element.roundoff is None else element.roundoff**0.5
-
-
-def _require_memory(signature: Signature, needed: int) -> None:
-    """Checks that the tensors, of so many bytes, are not larger than anything that can be tried out.
-
-    Raises:
-        SpecError: They are.
-    """
-    if needed > 1 << 34:
-        raise SpecError(
-            f"the tensors of {signature.name} take {needed / 2**30:.1f} GiB",
-            where="run",
-            expected="at most 16 GiB",
-            remedy="Compile it with `tilewright compile`",
-        )
+_OPEN = f", each open extent being {functions.OPEN_SIZES[-1][0]}"

@@ -17,6 +17,7 @@ from tilewright.emit import pipeline
 from tilewright.emit.pipeline import Wanted
 from tilewright.operator_specs import OperatorSpec
 from tilewright.schedules.plan import Plan
+from tilewright.spec import MatmulSpec
 from tilewright.targets.base import Target
 
 if TYPE_CHECKING:
@@ -51,7 +52,7 @@ def build(
         LoweringError: A later stage failed, or the last one is unknown.
     """
     pipeline.check(Wanted(**wanted).until)
-    problem, own = _builder(spec).planned(spec, target, dict(parameters or {}), threads)
+    problem, own = planned(spec, target, parameters, threads)
     if plan is None:
         return compiled(spec, target, own, **wanted)
     from tilewright.emit import isolated
@@ -59,6 +60,13 @@ def build(
     sizes, used = (None, threads) if plan.text is not None else (own.parameters, own.threads)
     given = replace(plan, parameters=sizes, threads=used)
     return isolated.build_operator(spec, target, given, problem, **wanted)
+
+
+def planned(
+    spec: OperatorSpec, target: Target, parameters: Mapping[str, int] | None = None, threads: int = 1
+) -> tuple[OperatorSpec | MatmulSpec, Plan]:
+    """What schedules of an operator are made for, and the plan of our own one; the arguments and errors are those of `build`."""
+    return _builder(spec).planned(spec, target, dict(parameters or {}), threads)
 
 
 def compiled(spec: OperatorSpec, target: Target, plan: Plan, **wanted: Any) -> Built:  # noqa: ANN401 - fields of Wanted

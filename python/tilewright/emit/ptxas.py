@@ -35,7 +35,7 @@ class Assembled:
 
 
 def assemble(stages: GpuStages) -> Assembled:
-    """Assembles the PTX with ptxas.
+    """Assembles the PTX of a kernel.
 
     Raises:
         TargetError: There is no ptxas, or the kernel is for another maker's GPU.
@@ -43,6 +43,16 @@ def assemble(stages: GpuStages) -> Assembled:
     """
     if "ptx" not in stages.texts:
         raise TargetError(f"a kernel for {stages.target.name}", where="ptxas", expected="one for NVIDIA's GPUs")
+    return assemble_text(stages.texts["ptx"], stages.target.cpu)
+
+
+def assemble_text(ptx: str, architecture: str) -> Assembled:
+    """Assembles PTX with ptxas for an architecture, such as "sm_90a".
+
+    Raises:
+        TargetError: There is no ptxas.
+        LoweringError: It refused the PTX, or took too long.
+    """
     program = tool("ptxas")
     if program is None:
         raise TargetError(
@@ -52,14 +62,12 @@ def assemble(stages: GpuStages) -> Assembled:
         )
     with tempfile.TemporaryDirectory() as folder:
         source, result = Path(folder, "kernel.ptx"), Path(folder, "kernel.cubin")
-        source.write_text(stages.texts["ptx"])
-        done = subprocess.run(
-            [program, f"-arch={stages.target.cpu}", "-v", str(source), "-o", str(result)],
-            capture_output=True,
-            text=True,
-            timeout=_ASSEMBLER_SECONDS,
-            check=False,
-        )
+        source.write_text(ptx)
+        command = [program, f"-arch={architecture}", "-v", str(source), "-o", str(result)]
+        try:
+            done = subprocess.run(command, capture_output=True, text=True, timeout=_ASSEMBLER_SECONDS, check=False)
+        except subprocess.TimeoutExpired:
+            raise LoweringError(f"ptxas took more than {_ASSEMBLER_SECONDS} s", stage="cubin") from None
         if done.returncode:
             raise LoweringError(f"ptxas refused the kernel: {done.stderr.strip()}", stage="cubin")
         return Assembled(result.read_bytes(), *_resources(done.stderr), _warnings(done.stderr))

@@ -5,23 +5,26 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import Mapping
 from typing import Any
 
-from tilewright.emit import child, hot_report, hotloop, mca
-from tilewright.errors import LoweringError, ScheduleError, TargetError, TilewrightError
-from tilewright.lab.problem import Problem
+from tilewright.emit import child
+from tilewright.errors import LoweringError, ScheduleError, TilewrightError
+from tilewright.lab import analysis
+from tilewright.lab.problem import Problem, Spec
 from tilewright.lab.sandbox import Sandbox
 from tilewright.lab.spares import Spares
 from tilewright.processes.child import ChildEndedError
 from tilewright.runtime import runners
 from tilewright.schedules import select
-from tilewright.targets.base import Target
+from tilewright.schedules.gpu_strategies import GPU_STRATEGIES
+from tilewright.spec import MatmulSpec
 
+_FILES = ("-", "schedule.py", "schedule.mlir")
+"""What errors call the text in the editor."""
 _GRACE = 1.0
 """Seconds that a child gets beyond its own limit, at which it prints where it is."""
-_MOST_ASSEMBLY = 1 << 21
-"""Characters of assembly that are analyzed."""
+_IN_MODULE = re.compile(r"schedule\.mlir:(\d+)")
+"""Where errors of a module stand."""
 _FRAME = re.compile(r'File "schedule\.py", line (\d+) in')
 
 
@@ -58,8 +61,8 @@ class Compiler:
             with self._spares.one(f"{page} {kind}") as worker:
                 answer = child.ask("", request, limits, worker, printed.append)
             if kind == "compile":
-                answer |= _analyzed(answer.pop("asm"), problem.target)
-                answer["flops"] = 0 if problem.spec.open else problem.spec.flops
+                analysis.add(answer, answer.pop("asm"), problem.target)
+                answer["flops"] = _operations(problem.spec)
         except child.EndedError as ended:
             printed.append(ended.output)
             answer = {"error": _ended(ended, problem, limits, self.limits)}
@@ -77,11 +80,13 @@ class Compiler:
 def described(error: TilewrightError) -> dict[str, Any]:
     """An error as the page shows it: the text, and the line of the schedule where there is one."""
     line = getattr(error, "line", None)
+    if found := _IN_MODULE.match(error.where or ""):
+        line = int(found[1])
     return {
         "kind": type(error).__name__,
         "what": error.what,
         "text": str(error),
-        "line": line if str(getattr(error, "file", "")) in ("-", "schedule.py", "schedule.mlir") else None,
+        "line": line if found or str(getattr(error, "file", "")) in _FILES else None,
         "expected": error.expected,
         "remedy": error.remedy,
         "op": getattr(error, "transform_op", None),
@@ -105,22 +110,14 @@ def _ended(ended: child.EndedError, problem: Problem, limits: child.Limits, give
     return described(LoweringError(f"MLIR {reason}", stage=ended.stage))
 
 
-def _analyzed(asm: str, target: Target) -> dict[str, Any]:
-    """The hot loop with llvm-mca's analysis, or why there is none."""
-    if len(asm) > _MOST_ASSEMBLY:
-        return {
-            "hot": None,
-            "note": f"The assembly has {len(asm)} characters; the hot loop of up to {_MOST_ASSEMBLY} is analyzed.",
-        }
-    loop = hotloop.hottest(asm, target.architecture)
-    if loop is None:
-        return {"hot": None, "note": "No loop of this kernel does arithmetic: it is empty, or straight-line code."}
-    try:
-        return {"hot": hot_report.report(loop, mca.analyze(loop, target, report=False), target), "note": None}
-    except TargetError as error:
-        return {"hot": hot_report.report(loop, None, target), "note": f"The hot loop is not analyzed: {error}"}
+def _operations(spec: Spec) -> int:
+    """Of a call; 0 where that is not known."""
+    return 0 if spec is None or (isinstance(spec, MatmulSpec) and spec.open) else spec.flops
 
 
-def strategies() -> Mapping[str, str]:
-    """Our strategies for processors, and what each is for."""
-    return {name: row.purpose for name, row in select.STRATEGIES.items()}
+def strategies() -> dict[str, dict[str, str]]:
+    """Our strategies for processors and for GPUs, and what each is for."""
+    return {
+        "processors": {name: row.purpose for name, row in select.STRATEGIES.items()},
+        "gpus": {name: row.purpose for name, row in GPU_STRATEGIES.items()},
+    }

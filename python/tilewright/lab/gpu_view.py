@@ -6,6 +6,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Protocol
 
 from tilewright.lab import blocks
 from tilewright.lab.blocks import Level
@@ -25,6 +26,14 @@ _CELL, _HEIGHT, _TOP = 26.0, 20.0, 40.0
 
 Drawing = tuple[str, float, float]
 """What is drawn, as SVG, and its width and height."""
+
+
+class Box(Protocol):
+    """How an operand is copied by its tensor map."""
+
+    operand: int
+    shape: tuple[int, ...]
+    swizzle: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +86,18 @@ def levels(extents: tuple[int, int, int], sizes: Mapping[str, int]) -> list[Leve
             title = f"a block's tile, {block[0]}×{block[1]}×{block[2]}"
             found.append(Level(title, *block, (*part, block[2]), f"shared by {count} {who}s, {part[0]}×{part[1]} each"))
             break
+    if sizes.get("consumers"):
+        found.append(_consumers(block, sizes))
     return found
+
+
+def _consumers(block: tuple[int, int, int], sizes: Mapping[str, int]) -> Level:
+    """The tile of a block whose warp groups multiply from shared memory, while another one has it filled."""
+    count, taken = sizes["consumers"], bool(sizes.get("pingpong"))
+    m, n, k = block
+    part = (m, n, k) if taken or count == 1 else (m // count, n, k)
+    who = "one warp group" if count == 1 else f"{count} warp groups in turn" if taken else f"{count} warp groups"
+    return Level(f"a block's tile, {m}×{n}×{k}", m, n, k, part, f"multiplied by {who}; another one copies")
 
 
 def _inside(block: tuple[int, int, int], extents: tuple[int, int, int]) -> tuple[int, int, int]:
@@ -85,10 +105,25 @@ def _inside(block: tuple[int, int, int], extents: tuple[int, int, int]) -> tuple
     return m, n, k
 
 
-def drawings(extents: tuple[int, int, int], sizes: Mapping[str, int], texts: Mapping[str, str]) -> list[Drawing]:
-    """Tiles, pipeline and banks of a kernel of which these are the texts of the stages; an extent is 0 where it is dynamic."""
-    drawn, shared = levels(extents, sizes), buffers(texts.get("threads", ""))
+def boxes_in(boxes: Sequence[Box], stages: int) -> list[Buffer]:
+    """The tiles of A and B in shared memory of a kernel that copies boxes, which hardware swizzles."""
+    copied = [each for each in boxes if each.operand < len("AB") and each.swizzle // PIECE >= _FEWEST]
+    return [Buffer(stages, each.shape[0], each.swizzle // PIECE) for each in copied]
+
+
+def drawings(
+    extents: tuple[int, int, int], sizes: Mapping[str, int], texts: Mapping[str, str], boxes: Sequence[Box] = ()
+) -> list[Drawing]:
+    """Tiles, pipeline and banks of a kernel.
+
+    Args:
+        extents: M, N and K; 0 where they are dynamic.
+        sizes: The schedule's.
+        texts: Those of the stages.
+        boxes: How its operands are copied, where tensor maps say it.
+    """
     stages = sizes.get("stages", 1)
+    drawn, shared = levels(extents, sizes), buffers(texts.get("threads", "")) + boxes_in(boxes, stages)
     made = [_level(each) for each in drawn]
     made += [pipeline(stages)] if stages > 1 else []
     named = (

@@ -1,15 +1,33 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""The examples of the lab's menu: files beside this one, whose first lines say what each shows and of which product it is a schedule."""
+"""The examples of the lab's menu: files beside this one, whose first lines say what each is of; each of our strategies; each target."""
 
 from __future__ import annotations
 
 import functools
 import re
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
 from importlib import resources
+from types import MappingProxyType
 from typing import Any
 
-_FIELDS = ("SPDX-License-Identifier", "title", "group", "shape", "dtype", "layout", "epilogue", "target", "strategy")
+from tilewright.schedules import select
+from tilewright.schedules.gpu_strategies import GPU_STRATEGIES
+from tilewright.targets import registry
+
+_FIELDS = (
+    "SPDX-License-Identifier",
+    "title",
+    "group",
+    "shape",
+    "dtype",
+    "layout",
+    "epilogue",
+    "target",
+    "strategy",
+    "operator",
+    "fields",
+)
 _FIELD = re.compile(r"^(?:#|//) ([\w-]+): (.*)$")
 
 
@@ -24,7 +42,7 @@ class Sample:
         language: That of its text.
         text: The schedule; empty where it is one of ours, which `strategy` names.
         product: The fields of the product that it says: shape, dtype, target and so on.
-        strategy: One of ours; empty for none.
+        strategy: One of ours; "chosen" for the one that is chosen; empty for none.
     """
 
     name: str
@@ -40,11 +58,53 @@ class Sample:
         return asdict(self)
 
 
+STRATEGIES: Mapping[str, Mapping[str, str]] = MappingProxyType(
+    {
+        "packed": {"shape": "384x512x512"},
+        "unpacked": {"shape": "96x96x96"},
+        "streamed": {"shape": "4x1024x1024"},
+        "inner_product": {"shape": "4x512x512", "layout": "nt"},
+        "scaled_sums": {"shape": "4x512x512", "dtype": "bf16,i4,f32", "prologue_b": "dequantize:gn:0:64"},
+        "scalable": {"shape": "64x64x64", "target": "neoverse-v1"},
+        "outer_product": {"shape": "64x64x64", "target": "armv9-a+sme"},
+    }
+)
+"""A product for each of our strategies for processors."""
+GPU_PRODUCTS: Mapping[str, Mapping[str, str]] = MappingProxyType(
+    {
+        "mma_sync": {"shape": "256x256x256", "dtype": "f16,f16,f32", "target": "sm_80"},
+        "warpgroup": {"shape": "512x512x512", "dtype": "bf16,bf16,f32", "target": "sm_90a"},
+        "tensor_memory": {"shape": "512x512x512", "dtype": "bf16,bf16,f32", "target": "sm_100a"},
+        "matrix_cores": {"shape": "256x256x256", "dtype": "f16,f16,f32", "target": "gfx942"},
+        "simt": {"shape": "128x128x128", "target": "vulkan"},
+    }
+)
+"""A product for each of those for GPUs."""
+_TARGETS = {"sapphirerapids": "bf16", "graniterapids": "bf16"}
+"""The types of products for targets, where they are not f32."""
+
+
 @functools.cache
 def all() -> tuple[Sample, ...]:
-    """The examples, in the order of the menu."""
+    """The examples: those of files, each strategy, and each target."""
     files = sorted(resources.files("tilewright.lab").joinpath("examples").iterdir(), key=lambda each: each.name)
-    return tuple(_read(each.name, each.read_text(encoding="utf-8")) for each in files if each.is_file())
+    read = [_read(each.name, each.read_text(encoding="utf-8")) for each in files if each.is_file()]
+    return (*read, *_ours("strategies", STRATEGIES), *_ours("gpus", GPU_PRODUCTS), *_targets())
+
+
+def _ours(group: str, products: Mapping[str, Mapping[str, str]]) -> Iterator[Sample]:
+    """Our strategies."""
+    rows = {**select.STRATEGIES, **GPU_STRATEGIES}
+    for name, product in products.items():
+        target = f" ({product['target']})" if "target" in product else ""
+        yield Sample(name, f"{name}{target}: {rows[name].purpose}", group, "mlir", "", dict(product), name)
+
+
+def _targets() -> Iterator[Sample]:
+    """Each target, under the schedule that is chosen for it."""
+    for row in (*registry.all(), *registry.GPUS):
+        product = {"shape": "64x64x64", "dtype": _TARGETS.get(row.name, "f32"), "target": row.name}
+        yield Sample(f"target {row.name}", f"{row.name}, {product['dtype']}", "targets", "mlir", "", product, "chosen")
 
 
 def _read(name: str, text: str) -> Sample:

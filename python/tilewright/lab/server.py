@@ -19,6 +19,7 @@ import tilewright
 from tilewright.errors import TilewrightError
 from tilewright.lab import bundle, samples
 from tilewright.lab.compiler import Compiler, described, strategies
+from tilewright.lab.problem import KINDS as KINDS_OF_SPECS
 from tilewright.lab.problem import read
 from tilewright.targets import registry
 
@@ -77,6 +78,7 @@ def application(compiler: Compiler, token: str, hosts: tuple[str, ...]) -> Starl
                 "limits": {"seconds": compiler.limits.seconds, "memory_mb": compiler.limits.memory_mb},
                 "targets": _targets(),
                 "strategies": strategies(),
+                "kinds": KINDS_OF_SPECS,
                 "examples": [each.as_json() for each in samples.all()],
             }
         )
@@ -126,5 +128,6 @@ def _file(name: str) -> Response:
 
 def _targets() -> list[dict[str, str]]:
     """The targets, this machine first."""
-    rows = [{"name": each.name, "about": each.triple} for each in registry.all()]
-    return [{"name": "host", "about": "this machine"}, *rows]
+    rows = [{"name": each.name, "about": each.triple, "kind": "processors"} for each in registry.all()]
+    cards = [{"name": each.name, "about": each.triple, "kind": "gpus"} for each in registry.GPUS]
+    return [{"name": "host", "about": "this machine", "kind": "processors"}, *rows, *cards]

@@ -70,6 +70,16 @@ def stages(
     }
 
 
+def add(answer: dict[str, Any], name: str, code: str) -> None:
+    """Adds a text without places to an answer of `stages`, as its code."""
+    packed = answer["texts"]
+    first = len(packed["lines"])
+    packed["lines"] += [(line, 0) for line in code.splitlines()]
+    packed["texts"].append(list(range(first, len(packed["lines"]))))
+    answer["stages"][name] = len(packed["texts"]) - 1
+    answer |= {"code": name, "language": _LANGUAGES[name]}
+
+
 def steps(found: Trace, renamed: Renamed = str, *, with_llvm: bool = True) -> dict[str, Any]:
     """The steps of a trace with the IR before and after each; of a schedule that fails, those before.
 

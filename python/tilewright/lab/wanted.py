@@ -7,31 +7,29 @@ from typing import Any
 
 from tilewright.build import contexts
 from tilewright.emit import child
+from tilewright.lab.kind import Kind
 from tilewright.lowering import run
-from tilewright.schedules import choices, make
+from tilewright.schedules import choices
 from tilewright.schedules.plan import Plan
-from tilewright.spec import MatmulSpec
-from tilewright.targets.base import Target
 
 
-def plan(
-    request: dict[str, Any], spec: MatmulSpec, target: Target, tell: child.Tell
-) -> tuple[Plan, list[dict[str, Any]]]:
+def plan(request: dict[str, Any], kind: Kind, tell: child.Tell) -> tuple[Plan, list[dict[str, Any]]]:
     """The schedule as text, and its knobs, as a page gets them.
 
     Args:
-        request: What the page asks: the schedule's name, text, knobs and threads.
-        spec: What is computed.
-        target: For which target.
+        request: What the page asks: the schedule's name, text and knobs.
+        kind: What is compiled.
         tell: Told that the schedule starts to run and, with its text, that it has.
 
     Raises:
         ScheduleError: It cannot be made, or has not that choice.
     """
     tell("schedule")
-    given = make.from_text(spec, target, request["name"], request["text"], request["threads"])
+    given = kind.plan(request["name"], request["text"])
+    if kind.scheduled is None:
+        return given, []
     context = contexts.new()
-    module = given.module(spec, target, context)
+    module = given.module(kind.scheduled, kind.target, context)
     if module is None:
         return given, []
     with context:

@@ -16,13 +16,13 @@ from multiprocessing.connection import Connection
 from types import MappingProxyType
 from typing import Any
 
-from tilewright.emit import child, stages
-from tilewright.errors import LoweringError, ScheduleError, SpecError, TargetError
-from tilewright.lab import filter, measuring, stepped, wanted
+from tilewright.emit import child
+from tilewright.errors import LoweringError, ScheduleError, SpecError, TilewrightError
+from tilewright.knobs import overridden
+from tilewright.lab import filter, kinds, measuring, shown, wanted
+from tilewright.lab.kind import Kind
 from tilewright.lab.spares import READY
-from tilewright.schedules import make
-from tilewright.spec import MatmulSpec
-from tilewright.targets.base import Target
+from tilewright.runtime import step_trace
 
 _BEFORE_THE_END = 0.3
 """Seconds before its limit at which a child prints where it is: `bubblewrap` would end it before it could when it is asked to end."""
@@ -36,39 +36,43 @@ def answer(request: dict[str, Any], tell: child.Tell) -> dict[str, Any]:
     if request["confined"]:
         filter.apply()
     try:
-        return _KINDS[request["kind"]](request, spec, target, tell)
+        return _KINDS[request["kind"]](request, kinds.of(spec, target, request["threads"]), tell)
     except (SpecError, ScheduleError, LoweringError) as error:
         return child.error_as_json(error)
-    except TargetError as error:
+    except TilewrightError as error:
         return child.error_as_json(
             LoweringError(error.what, where=error.where, expected=error.expected, remedy=error.remedy)
         )
 
 
-def _text(request: dict[str, Any], spec: MatmulSpec, target: Target, tell: child.Tell) -> dict[str, Any]:
+def _text(request: dict[str, Any], kind: Kind, _tell: child.Tell) -> dict[str, Any]:
     """The text of one of our strategies' schedules."""
-    plan = make.make(spec, target, request["strategy"] or None, None, request["threads"])
-    built = stages.build(spec, target, plan, until="schedule")
-    return {"text": built.texts.get("schedule", ""), "name": plan.name, "sizes": dict(plan.sizes)}
+    text, plan = kind.own(request["strategy"])
+    return {"text": text, "name": plan.name}
 
 
-def _compile(request: dict[str, Any], spec: MatmulSpec, target: Target, tell: child.Tell) -> dict[str, Any]:
-    """Everything up to the assembly."""
-    plan, knobs = wanted.plan(request, spec, target, tell)
-    return {**stepped.compiled(plan, knobs, spec, target, tell), "knobs": knobs}
+def _compile(request: dict[str, Any], kind: Kind, tell: child.Tell) -> dict[str, Any]:
+    """Everything up to the code."""
+    plan, knobs = wanted.plan(request, kind, tell)
+    with overridden(TILEWRIGHT_DEBUG_INFO="1"):
+        built = kind.build(plan, tell)
+    code = {"asm": built.texts.get(kinds.code_stage(kind.target), ""), "knobs": knobs}
+    about = kind.about(built, {each["name"]: each["selected"] for each in knobs})
+    return shown.stages(built.texts, built.seconds, kind.target) | about | code
 
 
-def _trace(request: dict[str, Any], spec: MatmulSpec, target: Target, tell: child.Tell) -> dict[str, Any]:
-    """Each transform op and each pass."""
-    return stepped.traced(wanted.plan(request, spec, target, tell)[0], spec, target, tell)
+def _trace(request: dict[str, Any], kind: Kind, tell: child.Tell) -> dict[str, Any]:
+    """Each transform op and each pass, with the IR after it; of a schedule that fails, those before."""
+    plan, _ = wanted.plan(request, kind, tell)
+    with overridden(TILEWRIGHT_DEBUG_INFO="1"):
+        found, _error = step_trace.record(lambda: kind.build(plan, tell))
+    return shown.steps(found)
 
 
-def _run(request: dict[str, Any], spec: MatmulSpec, target: Target, tell: child.Tell) -> dict[str, Any]:
+def _run(request: dict[str, Any], kind: Kind, tell: child.Tell) -> dict[str, Any]:
     """The kernel's numbers and time."""
-    plan, _ = wanted.plan(request, spec, target, tell)
-    built = stages.build(spec, target, plan, started=tell)
-    tell("call")
-    return measuring.measured(built, spec, target, plan)
+    plan, _ = wanted.plan(request, kind, tell)
+    return measuring.measured(kind, plan, tell)
 
 
 _KINDS: Mapping[str, Callable[..., dict[str, Any]]] = MappingProxyType(

@@ -100,7 +100,7 @@ def from_text(spec: MatmulSpec, target: Target, name: str, text: str, threads: i
     """
     spec = cases.representative(computed(spec), {})
     threads = model.used(spec, target, model.check(threads, "compile"))
-    return _called(_from_text(name, text), spec, target, None, threads)
+    return _called(of_text(name, text), spec, target, None, threads)
 
 
 def is_file(schedule: Schedule) -> bool:
@@ -136,10 +136,11 @@ def _from_file(path: Path) -> Plan:
     except (OSError, ValueError) as e:
         reason = e.strerror if isinstance(e, OSError) else str(e)
         raise ScheduleError(f"cannot read the schedule: {reason}", where=str(path), expected="a text file") from None
-    return _from_text(str(path), text)
+    return of_text(str(path), text)
 
 
-def _from_text(name: str, text: str) -> Plan:
+def of_text(name: str, text: str) -> Plan:
+    """The plan of a user's schedule whose text is at hand; one in Python still lacks its sizes. The suffix of `name` is the language."""
     if name.endswith(".mlir"):
         return Plan(name, None, text=text, trusted=False)
     return Plan(name, None, source=text, trusted=False)

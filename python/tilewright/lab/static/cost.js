@@ -15,7 +15,11 @@ function bars(rows, most, unit) {
 
 // The tiles above the views.
 export function costTiles(answer) {
-  const hot = answer.hot, analysis = hot?.analysis;
+  const hot = answer.hot, analysis = hot?.analysis, cost = answer.cost;
+  if (cost) {
+    return [tile(cost.registers, "registers a thread"), tile(cost.spills, "spills", cost.spills ? "bad" : "good"),
+      tile(bytes(cost.shared_bytes), "shared memory a block"), tile(cost.threads, "threads a block")];
+  }
   if (!hot) return [];
   const products = hot.tiles || hot.fma || hot.multiplies;
   return [
@@ -29,13 +33,17 @@ export function costTiles(answer) {
 }
 
 export function hotLoop(answer) {
-  const hot = answer.hot, analysis = hot?.analysis;
+  const hot = answer.hot, analysis = hot?.analysis, mix = Object.entries(answer.cost?.mix || {});
+  if (mix.length) {
+    const most = Math.max(...mix.map(([, count]) => count));
+    return [make("h3", {}, "Instructions of the kernel that multiply or copy"), bars(mix.map(([name, count]) => [name, count, String(count)]), most)];
+  }
   if (!hot) return [make("p", { class: "soft" }, answer.note || "There is no loop with arithmetic, or this target's code is not analyzed.")];
-  const mix = Object.entries(hot.mix), total = hot.instructions.length;
+  const kinds = Object.entries(hot.mix), total = hot.instructions.length;
   return [
     make("h3", {}, `${plural(total, "instruction")} in ${hot.label}, ${number(hot.flops)} operations an iteration`),
-    make("div", { class: "stack" }, mix.map(([name, count]) => make("div", { title: `${name}: ${count}`, style: `flex: ${count}; background: var(--${name})` }))),
-    make("div", { class: "legend" }, mix.map(([name, count]) => make("span", {}, make("span", { class: "dot", style: `background: var(--${name})` }), `${name} ${count}`))),
+    make("div", { class: "stack" }, kinds.map(([name, count]) => make("div", { title: `${name}: ${count}`, style: `flex: ${count}; background: var(--${name})` }))),
+    make("div", { class: "legend" }, kinds.map(([name, count]) => make("span", {}, make("span", { class: "dot", style: `background: var(--${name})` }), `${name} ${count}`))),
     answer.note ? make("p", { class: "soft" }, answer.note) : null,
     analysis ? [make("h3", {}, `Busy cycles of each port of ${number(analysis.cycles)} (${analysis.model})`),
       bars(Object.entries(analysis.pressure), analysis.cycles, ""),

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // What was compiled before, the newest first, kept by the browser: each with what it came to, so that one can go back to the best.
 import { byId, make, number } from "./dom.js";
+import { described } from "./state.js";
 
 const place = "history", most = 40;
 
@@ -49,7 +50,7 @@ export class History {
   show() {
     const label = ({ problem, at, percent, rate, right }) => [
       new Date(at).toLocaleString(undefined, { month: "short", day: "numeric", hour: "2-digit", minute: "2-digit" }),
-      `${problem.shape} ${problem.dtype} ${problem.target}`,
+      `${described(problem)} ${problem.target}`,
       rate ? `${number(rate / 1e9)} GFLOP/s` : null,
       percent === null ? null : `${number(percent, 0)} % of the bound`,
       right === false ? "wrong numbers" : null,

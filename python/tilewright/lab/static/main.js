@@ -6,13 +6,14 @@ import { byId, bytes, duration, make } from "./dom.js";
 import { Editor } from "./editor.js";
 import { History } from "./history.js";
 import { Knobs } from "./knobs.js";
+import { lineOf } from "./link.js";
 import { savedPage, savedState } from "./saved.js";
 import * as state from "./state.js";
 import { Steps } from "./steps.js";
 
 const wait = 150, small = 5e9;
-const fields = ["shape", "dtype", "layout", "epilogue", "target"];
-const defaults = { shape: "512x480x512", dtype: "f32", layout: "nn", epilogue: "", target: "host", beta: 0, threads: 1, knobs: {} };
+const fields = ["operator", "fields", "shape", "dtype", "layout", "epilogue", "prologue_b", "target"];
+const defaults = { operator: "product", fields: "", shape: "512x480x512", dtype: "f32", layout: "nn", epilogue: "", prologue_b: "", target: "host", beta: 0, threads: 1, knobs: {} };
 
 let facts, editor, knobs, steps, code, past, timer, asked = 0;
 
@@ -29,6 +30,20 @@ function put(given) {
   byId("language").value = editor.language = all.language;
   editor.text = all.text;
   knobs.chosen = { ...all.knobs };
+  arrange(all.operator);
+}
+
+// What is asked of a product, of an operator and of a module; the strategies that there are for the target.
+function arrange(operator) {
+  const isModule = operator === "module";
+  for (const each of document.querySelectorAll(".of-product")) each.hidden = operator !== "product";
+  document.querySelector(".fields").hidden = operator === "product" || isModule;
+  byId("edited").textContent = isModule ? "Module" : "Schedule";
+  byId("language").disabled = byId("strategy").disabled = isModule;
+  if (!facts) return;
+  const kind = facts.targets.find((each) => each.name === byId("target").value)?.kind;
+  const ours = operator === "product" ? Object.entries(facts.strategies[kind] || {}) : [];
+  byId("strategy").replaceChildren(option("", "take one of ours…"), option("chosen", `the one chosen for this ${operator}`), ...ours.map(([name, purpose]) => option(name, `${name}: ${purpose}`)));
 }
 
 function status(text, busy) {
@@ -70,14 +85,16 @@ async function compile() {
     code.takeNumbers(null, false);
     code.take(answer);
     knobs.show(answer.knobs);
-    made(answer);
+    made(answer.texts);
     past.add(wanted, answer);
     status(`assembly in ${duration(took)}`);
     if (answer.flops && answer.flops < small && wanted.target === "host") run(wanted, mine);
   } else status("failed");
   const trace = await ask("trace", wanted);
   if (trace === null || mine !== asked) return;
-  if (trace.steps) steps.take(trace);
+  if (!trace.steps) return;
+  steps.take(trace);
+  if (!answer.error) made(answer.texts, trace.texts);
 }
 
 async function run(wanted, mine) {
@@ -106,13 +123,13 @@ function option(value, text) {
 }
 
 function menus() {
-  const groups = { start: "To start with", lessons: "Lessons, from naive loops to packed panels", strategies: "Strategies of ours", targets: "Other machines", broken: "Broken ones, to mend" };
+  const groups = { start: "To start with", operators: "Operators and modules", lessons: "Lessons, from naive loops to packed panels", strategies: "Strategies of ours", gpus: "Strategies for GPUs", targets: "Other machines", broken: "Broken ones, to mend" };
   const named = facts.examples.map((each) => ({ ...each, value: each.name }));
   byId("example").replaceChildren(option("", "choose…"), ...Object.entries(groups).map(([group, label]) => {
     const inside = named.filter((each) => each.group === group);
     return inside.length ? make("optgroup", { label }, inside.map((each) => option(each.value, each.title))) : null;
   }).filter(Boolean));
-  byId("strategy").replaceChildren(option("", "take one of ours…"), option("chosen", "the one chosen for this product"), ...Object.entries(facts.strategies).map(([name, purpose]) => option(name, `${name}: ${purpose}`)));
+  byId("operator").replaceChildren(...facts.kinds.map((each) => option(each, each)));
   byId("target").replaceChildren(...facts.targets.map((each) => option(each.name, each.name === "host" ? "host (this machine)" : each.name)));
 }
 
@@ -159,7 +176,7 @@ async function share() {
 // One file that needs no server: the page with all that is shown in it.
 async function save() {
   if (!code.answer || !steps.trace) return;
-  const asks = problem(), title = `${asks.shape} ${asks.dtype} ${asks.layout}${asks.epilogue && ` ${asks.epilogue}`} for ${asks.target}`;
+  const asks = problem(), title = `${state.described(asks)} for ${asks.target}`;
   const page = await savedPage(await bundle(), { problem: { ...asks, title }, answer: code.answer, trace: steps.trace, ran: code.ran });
   make("a", { href: URL.createObjectURL(new Blob([page], { type: "text/html" })), download: "tilewright-lab.html" }).click();
   status(`saved, ${bytes(page.length)}`);
@@ -176,19 +193,20 @@ function showSaved({ problem: saved, answer, trace, ran }) {
   code.takeNumbers(ran, false);
   knobs.show(answer.knobs);
   for (const each of document.querySelectorAll("#knobs input")) each.disabled = true;
-  made(answer);
   steps.take({ ...trace, texts: trace.texts || answer.texts });
+  made(answer.texts, steps.texts);
   byId("isolation").textContent = trace.left_out || "";
 }
 
-// Marks the lines of the schedule that made something.
-function made(answer) {
-  editor.made = new Set(answer.texts.sources.map((each) => Number(/^schedule\.\w+:(\d+)/.exec(each)?.[1] || 0)));
+// Marks the lines of the schedule that made something in one of these texts.
+function made(...texts) {
+  editor.made = new Set(texts.flatMap((each) => each.sources.map(lineOf)));
   editor.mark();
 }
 
 function listen() {
   for (const each of [...fields, "beta", "threads"]) byId(each).addEventListener("input", changed);
+  for (const each of ["operator", "target"]) byId(each).addEventListener("input", () => arrange(byId("operator").value));
   byId("product").onsubmit = (event) => { event.preventDefault(); compile(); };
   byId("language").onchange = (event) => { editor.language = event.target.value; editor.show(); changed(); };
   byId("example").onchange = (event) => { takeExample(event.target.value); event.target.value = ""; };

@@ -8,7 +8,7 @@ export function numberTiles(answer, ran) {
   const right = ran.check.wrong === 0;
   const percent = ran.peak && answer.flops ? (100 * answer.flops) / ran.seconds / ran.peak : null;
   return [
-    ran.seconds ? tile(`${number(answer.flops / ran.seconds / 1e9)}`, "GFLOP/s measured") : null,
+    ran.seconds ? (answer.flops ? tile(`${number(answer.flops / ran.seconds / 1e9)}`, "GFLOP/s measured") : tile(duration(ran.seconds), "measured")) : null,
     percent !== null ? tile(`${number(percent, 0)} %`, "of the measured peak", percent >= 80 ? "good" : "") : null,
     tile(right ? "✓" : "✗", right ? "numbers are right" : "numbers are wrong", right ? "good" : "bad"),
   ].filter(Boolean);
@@ -21,9 +21,9 @@ export function numbers(answer, ran, busy) {
   const check = ran.check, rows = [
     ["run by", ran.runner],
     ["call", check.call + (ran.calls > 1 ? `, the worst of ${ran.calls}` : "")],
-    ...(ran.seconds ? [["time of a call", `${duration(ran.seconds)}, the median of 5 samples of ${ran.repeats} calls`], ["rate", `${number(answer.flops / ran.seconds / 1e9)} GFLOP/s`]] : []),
+    ...(ran.seconds ? [["time of a call", `${duration(ran.seconds)}, the median of 5 samples of ${ran.repeats} calls`], ...(answer.flops ? [["rate", `${number(answer.flops / ran.seconds / 1e9)} GFLOP/s`]] : [])] : []),
     ...(ran.peak ? [["measured peak", `${number(ran.peak / 1e9)} GFLOP/s, a loop of multiply-adds in registers`]] : []),
-    ["elements compared", check.elements ? number(check.elements) : check.text],
+    ["elements compared", check.elements ? number(check.elements) : check.text || "those of all results, with loops over elements"],
     ["wrong", number(check.wrong)],
     ...(check.elements ? [["largest error", `${number(check.worst, 4)} of its bound`], ["relative error", check.relative.toExponential(2)]] : []),
   ];

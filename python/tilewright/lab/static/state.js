@@ -25,6 +25,12 @@ export async function unpacked(text) {
   return JSON.parse(new TextDecoder().decode(await through(fromText(text), new DecompressionStream(format))));
 }
 
+// What is computed, in a phrase.
+export function described({ operator, fields: spec, shape, dtype, layout, epilogue, prologue_b }) {
+  if (operator && operator !== "product") return `${operator} ${spec}`.trim();
+  return [shape, dtype, layout, epilogue, prologue_b].filter(Boolean).join(" ");
+}
+
 // What the address says, or null.
 export async function read() {
   if (location.hash.length < 2) return null;

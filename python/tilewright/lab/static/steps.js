@@ -5,8 +5,8 @@ import { ADDED, difference, REMOVED, SAME } from "./diff.js";
 import { byId, duration, make, number, plural } from "./dom.js";
 import { lineOf, onLight } from "./link.js";
 
-const colors = { scheduled: "--multiply-add", bufferized: "--load", threads: "--store", llvm: "--vector", llvmir: "--store" };
-const titles = { scheduled: "schedule", bufferized: "bufferization", threads: "threads", llvm: "to the LLVM dialect", llvmir: "LLVM" };
+const colors = { scheduled: "--multiply-add", bufferized: "--load", threads: "--store", llvm: "--vector", nvvm: "--vector", rocdl: "--vector", spirv: "--vector", llvmir: "--shuffle" };
+const titles = { scheduled: "schedule", bufferized: "bufferization", threads: "threads", llvm: "to the LLVM dialect", nvvm: "to NVIDIA's dialect", rocdl: "to AMD's dialect", spirv: "to SPIR-V", llvmir: "LLVM" };
 
 export class Steps {
   constructor() {
