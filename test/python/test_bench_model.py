@@ -71,7 +71,9 @@ def test_the_better_of_ours_is_kept(plain, frozen):
 
 
 def test_nothing_of_ours_is_not_kept():
-    with pytest.raises(TilewrightError, match="was measured without tilewright and tilewright-frozen"):
+    with pytest.raises(
+        TilewrightError, match="was measured without tilewright, tilewright-frozen or onnxruntime-tilewright"
+    ):
         _ = result(of("eager", 30)).record
 
 

@@ -177,7 +177,7 @@ def models(machine: Machine, page: Path) -> Iterator[str]:
     if not found:
         return
     names = list(dict.fromkeys(name for each in found for name, _ in each.ratios() if name not in OURS))
-    yield _measured(machine, found, "the faster of ours, with and without frozen parameters, over each of the others,")
+    yield _measured(machine, found, "the fastest of ours over each of the others,")
     yield "in turn, each in a process of its own:"
     yield ""
     yield f"| model | type | threads | % of peak | {' | '.join(f'× {name}' for name in names)} |"

@@ -37,10 +37,11 @@ CONTENDERS: Mapping[str, str] = MappingProxyType(
         "inductor-frozen": "the same with frozen parameters",
         "max-autotune": 'torch.compile(mode="max-autotune-no-cudagraphs")',
         "onnxruntime": "the model exported to ONNX",
+        "onnxruntime-tilewright": "the same with kernels of ours",
     }
 )
 """By name, what each is; those of `worker.COMPILERS`."""
-OURS = ("tilewright", "tilewright-frozen")
+OURS = ("tilewright", "tilewright-frozen", "onnxruntime-tilewright")
 TYPES = ("f32", "bf16", "f16")
 _WORKER = "tilewright.bench.models.worker"
 _SECONDS = 1800.0
@@ -101,21 +102,23 @@ class Result:
 
     @property
     def ratio(self) -> float | None:
-        """How many times as fast as the fastest of the others the faster of ours is; None without both."""
+        """How many times as fast as the fastest of the others the fastest of ours is; None without both."""
         ours = [each.milliseconds for each in self.contenders if each.name in OURS]
         others = [each.milliseconds for each in self.contenders if each.name not in OURS]
         return min(others) / min(ours) if ours and others else None
 
     @property
     def record(self) -> Record:
-        """What is kept of it: rates of the faster of ours, and of everyone else.
+        """What is kept of it: rates of the fastest of ours, and of everyone else.
 
         Raises:
             TilewrightError: None of ours was measured.
         """
         ours = [each for each in self.contenders if each.name in OURS]
         if not ours:
-            raise TilewrightError(f"{self.title} was measured without {' and '.join(OURS)}", where="bench model")
+            raise TilewrightError(
+                f"{self.title} was measured without {', '.join(OURS[:-1])} or {OURS[-1]}", where="bench model"
+            )
         best = min(ours, key=lambda each: each.milliseconds)
         others = [each for each in self.contenders if each.name not in OURS]
         shown = (*(each.name for each in others), LIMIT)

@@ -5,8 +5,10 @@ from __future__ import annotations
 
 import io
 import sys
+import tempfile
 import time
 from collections.abc import Callable, Mapping
+from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
@@ -50,6 +52,22 @@ def _onnxruntime(module: Any, inputs: Any) -> Compiled:  # noqa: ANN401
     return lambda given: torch.from_numpy(session.run(None, {name: given.numpy()})[0])
 
 
+def _onnxruntime_with_kernels(module: Any, inputs: Any) -> Compiled:  # noqa: ANN401
+    import onnxruntime  # pyright: ignore[reportMissingImports]
+
+    import tilewright.onnx
+
+    with tempfile.TemporaryDirectory() as folder:
+        file = Path(folder) / "model.onnx"  # With weights beside it: together they may be too many for one message.
+        torch.onnx.export(module, inputs, dynamo=True, verbose=False).save(str(file), external_data=True)
+        options = onnxruntime.SessionOptions()
+        options.intra_op_num_threads = torch.get_num_threads()
+        kernels = tilewright.onnx.build(file, folder, threads=torch.get_num_threads())
+        session = tilewright.onnx.session(file, kernels, options)
+    name = session.get_inputs()[0].name
+    return lambda given: torch.from_numpy(session.run(None, {name: given.numpy()})[0])
+
+
 FROZEN: Mapping[str, Any] = MappingProxyType({"options": {"freezing": True}})
 COMPILERS: Mapping[str, Callable[[Any, Any], Compiled]] = MappingProxyType(
     {
@@ -60,6 +78,7 @@ COMPILERS: Mapping[str, Callable[[Any, Any], Compiled]] = MappingProxyType(
         "inductor-frozen": lambda module, inputs: _inductor(module, inputs, **FROZEN),
         "max-autotune": lambda module, inputs: _inductor(module, inputs, mode="max-autotune-no-cudagraphs"),
         "onnxruntime": _onnxruntime,
+        "onnxruntime-tilewright": _onnxruntime_with_kernels,
     }
 )
 """By the name of a contender, what makes a function of a model."""
@@ -72,7 +91,7 @@ class Contender:
         """Takes the name in `COMPILERS`."""
         self._name = name
         self.version = str(torch.__version__)
-        if name == "onnxruntime":
+        if name.startswith("onnxruntime"):
             import onnxruntime  # pyright: ignore[reportMissingImports]
 
             self.version = onnxruntime.__version__
