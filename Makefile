@@ -19,7 +19,7 @@ QUICK_ARGS ?= --shape 64x64x64 --shape 256x256x256 --shape 1024x1024x1024 --shap
 
 .DEFAULT_GOAL := help
 .PHONY: help setup setup-arm setup-netlib setup-outside setup-gpu setup-lab setup-browser setup-bench setup-frameworks setup-torch setup-cluster demo check check-long check-outside check-clusters check-models mutants \
-  bench bench-card bench-quick bench-results bench-docs fmt lint docs wheel vsix clean
+  bench bench-amx bench-card bench-quick bench-results bench-docs fmt lint docs wheel vsix clean
 
 help: ## Print the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -67,6 +67,10 @@ bench: setup ## Measure everything beside every library, for hours; an interrupt
 
 bench-card: setup-gpu ## Compile kernels for an NVIDIA card, and measure them where there is one; an interrupted run continues
 	@$(BIN)/tilewright bench card $(BENCH_DIR)/card --report $(BENCH_DIR)/card.md --command "make $@"
+
+bench-amx: setup ## Check, measure and tune kernels for AMX in ten minutes, beside every library installed; status 2 without AMX
+	@mkdir -p $(BENCH_DIR)
+	@$(BIN)/tilewright bench amx --rounds 5 --sample-ms 15 --resume --json $(BENCH_DIR)/amx.json
 
 bench-quick: setup ## Six shapes in f32, bf16 and int8, in a few minutes
 	@mkdir -p $(BENCH_DIR)

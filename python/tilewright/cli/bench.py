@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from tilewright.cli import bench_options, options
+from tilewright.cli.bench_amx import amx
 from tilewright.cli.bench_card import card
 from tilewright.cli.bench_compare import compare_, print_rows, show
 from tilewright.cli.bench_dynamic import dynamic
@@ -89,7 +90,7 @@ def setup(peers: tuple[str, ...] | None) -> int:
     return set_up(peers)
 
 
-for _verb in (static, card, *COMPARED, blas, weights, library, dynamic, show, compare_, setup):
+for _verb in (static, card, amx, *COMPARED, blas, weights, library, dynamic, show, compare_, setup):
     bench.add_command(_verb)
 
 

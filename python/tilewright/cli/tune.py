@@ -73,7 +73,7 @@ def tune(
         files.require_writable(Path(tuned), "-o")
     with Database(place(database)) as into:
         if executor is not None:
-            return tune_workers.tune(wanted, into, executor, threads, budget, _said)
+            return tune_workers.tune(wanted, into, executor, threads, budget, said)
         _here(wanted, into, threads, budget, schedule, tuned)
         return 0
 
@@ -96,7 +96,7 @@ def _here(
 
             tell(100 * number, 100 * len(wanted), f"{spec}")
             found = search.tune(spec, target, into, threads=threads, seconds=budget, schedule=schedule, tell=told)
-            click.echo(f"{spec}: {_said(found)}")
+            click.echo(f"{spec}: {said(found)}")
             if tuned is not None:
                 text = search.schedule_text(spec, target, threads, schedule, found)
                 files.write(Path(tuned), text.encode(), "-o")
@@ -131,7 +131,7 @@ def _wanted(
     return problem.specs(shapes, dtype, **product)
 
 
-def _said(trial: Trial) -> str:
+def said(trial: Trial) -> str:
     """How the last comparison ended, for people."""
     whose = "the model's" if trial.own is None else "the schedule's own"
     name = f"{trial.strategy} " if trial.own is None else ""
