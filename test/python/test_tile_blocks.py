@@ -9,6 +9,7 @@ import pytest
 import tilewright as tw
 from tilewright.build import contexts
 from tilewright.cli import main
+from tilewright.emit import hotloop, stages
 from tilewright.schedules import make
 from tilewright.schedules.models import blocking, tile_blocks
 from tilewright.schedules.models.tile_blocks import Block, Caches, Product
@@ -101,3 +102,25 @@ def test_explain_counts_tile_loads(tmp_path):
     assert sum(counts["A"].values()) == sum(counts["B"].values()) == steps // 2
     assert sum(counts["C"].values()) == (passes - 1) * (512 // 16) ** 2
     assert "Tiles that are loaded" in (tmp_path / "out" / "moves.txt").read_text()
+
+
+@pytest.mark.parametrize(
+    ("extents", "fields", "least"),
+    [
+        ((2048, 2048, 2048), {}, 4),  # slices of both operands
+        ((1000, 1000, 1000), {}, 4),  # the last slice is short
+        ((1024, 1024, 4096), {"b_packed": True}, 4),  # a slice of A, and the next panel of B
+        ((256, 256, 256), {}, 0),  # L2 holds all
+    ],
+)
+def test_the_next_slices_are_prefetched_between_tile_products(extents, fields, least):
+    spec, of = tw.MatmulSpec.from_dtypes(*extents, "bf16", **fields), tw.targets.get(TARGET)
+    text = stages.build(spec, of, make.make(spec, of), until="asm").texts["asm"]
+    loop = hotloop.hottest(text, of.architecture)
+    assert loop is not None
+    prefetches = sum(each.mnemonic.startswith("prefetch") for each in loop.instructions)
+    assert prefetches >= least
+    assert (prefetches > 0) == (least > 0)
+    assert loop.tile_products == 4
+    assert loop.stack_accesses == 0
+    assert len(loop.instructions) <= 32  # in the 64 cycles of the products

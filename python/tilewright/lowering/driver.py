@@ -82,7 +82,8 @@ def bufferize(
     operand_order.bring(module, payload_function(module, "bufferized"), spec, target)
     packed = prepack.separate(module, spec, origin) if spec.b_packed else None
     function = payload_function(module, "bufferized")
-    prefetch_panels.place(function, target, None if packed is None else packed.nbytes)
+    tiles = target.dot(*spec.multiplied).is_tile
+    prefetch_panels.place(function, target, None if packed is None else packed.nbytes, tiles=tiles)
     parallel.share(function, threads)
     # A strip of C, and rows of B that start with a page, would be in the same sets of a cache.
     size = dynamic_workspace.gather_any(module, function, entered=entered, staggered=prefetched(function) == "all")

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
+from itertools import product as product_of
 from math import prod
 
 from tilewright.build import index
@@ -44,6 +45,9 @@ _BURST = 16
 _STEPS = 8
 """Steps of a tile between two bursts, at least."""
 
+_ROWS_AT_ONCE = 4
+"""Rows at most of which a step of tile registers prefetches lines: two blocks of so many leave registers for the tiles' addresses."""
+
 
 @dataclass(frozen=True, slots=True)
 class _Loop:
@@ -66,7 +70,7 @@ class _Loop:
         """The loop, if it is one whose steps are bounded."""
         if op.name != "scf.for":
             return None
-        first, last, step = known(op.operands[0]), at_most(op.operands[1]), known(op.operands[2])
+        first, last, step = known(op.operands[0]), _most(op.operands[1]), known(op.operands[2])
         if first is None or last is None or not step:
             return None
         return cls(op, first, step, max(1, -(-(last - first) // step)))
@@ -114,6 +118,22 @@ class _Block:
         return self.rows * self.columns * element
 
 
+def _most(value: ir.Value) -> int | None:
+    """A constant that an index never exceeds: as `at_most` knows it, or that rounded to whole groups of rows; None when none is known."""
+    most, op = at_most(value), definition(value)
+    if most is not None or op is None or op.name != "affine.apply" or len(op.operands) != 1:
+        return most
+    rounded = _most(op.operands[0])
+    if rounded is None:
+        return None
+    with op.context:
+        given = ir.AffineMap.get(0, 0, [ir.AffineConstantExpr.get(rounded)])
+        found = ir.AffineMap.get(
+            0, 0, [ir.AffineMapAttr(op.attributes["map"]).value.results[0].compose(given)]
+        ).results[0]
+    return found.value if isinstance(found, ir.AffineConstantExpr) else None
+
+
 def place(function: func.FuncOp, target: Target) -> None:
     """Puts prefetches into the loops of `function` that multiply a block of an operand which was copied before.
 
@@ -149,6 +169,36 @@ def place(function: func.FuncOp, target: Target) -> None:
             if source != product or _pays_in_place(block, target):
                 with product.context, product.location:
                     _prefetch(block, product, target.l1.line)
+
+
+def place_slices(function: func.FuncOp, target: Target) -> None:
+    """The same where tile registers multiply: the next slices of A and of B are prefetched while the present ones are multiplied.
+
+    Before::
+
+        for pc: packed_b = B[pc:, jc:];  packed_a = A[ic:, pc:];  for jr: for ir: for k: c += packed_a[ir][k] * packed_b[jr][k]
+
+    After::
+
+        for pc: ...  for jr: for ir: for k: prefetch the next lines of B[pc+kc:, jc:];  prefetch those of A[ic:, pc+kc:];  c += ...
+
+    Each step prefetches lines of the same few rows, so that their addresses are all that takes registers; of blocks so small that there
+    would be more rows, memory delivers less than is multiplied anyway.
+    """
+    for op in named(function.operation, "scf.for"):
+        loop = _Loop.of(op)
+        nests = [each for each in in_block(body(op)) if each.name == "scf.for"]
+        if loop is None or loop.trips == 1 or not nests or not named(nests[-1], "vector.contract"):
+            continue
+        *copies, product = nests
+        if any(named(copy, "vector.contract") for copy in copies) or named(product, "memref.prefetch"):
+            continue
+        found = [_block(loop, copy, int(target.l2.bytes * _SHARE)) for copy in copies]
+        blocks = [each for each in found if each is not None]
+        if sum(each.nbytes for each in blocks) <= target.l2.bytes * _SHARE:
+            for block in blocks:
+                with product.context, product.location:
+                    _prefetch(block, product, target.l1.line, by_rows=True)
 
 
 def _pays_in_place(block: _Block, target: Target) -> bool:
@@ -197,8 +247,8 @@ def _gone_through(
     return _Block(loop, operand, start, inside, *shape)
 
 
-def _prefetch(block: _Block, product: ir.Operation, line: int) -> None:
-    """Puts prefetches into the tiles of `product`."""
+def _prefetch(block: _Block, product: ir.Operation, line: int, *, by_rows: bool = False) -> None:
+    """Puts prefetches into the tiles of `product`; `by_rows` as `place_slices` says."""
     kernels = [op for op in named(product, "scf.for") if op.results and named(op, "vector.contract")]
     if len(kernels) != 1:
         return
@@ -229,7 +279,16 @@ def _prefetch(block: _Block, product: ir.Operation, line: int) -> None:
             down, over = index.div_rem(index.add(number, each), across)
             _line(block, index.add(first, down), index.add(column, index.mul(over, width)))
 
-    if lines <= _BURST:
+    if by_rows:
+        if rows <= _ROWS_AT_ONCE:
+            with ir.InsertionPoint(in_block(body(kernels[0]))[0]):
+                each_time = -(-across // k.trips)
+                over = (
+                    index.mul(k.number, each_time) if each_time > 1 else index.div(index.mul(k.number, across), k.trips)
+                )
+                for down, each in product_of(range(rows), range(each_time)):
+                    _line(block, index.add(first, down), index.add(column, index.mul(index.add(over, each), width)))
+    elif lines <= _BURST:
         with ir.InsertionPoint(kernels[0]):
             lines_from(0, lines)
     elif block.along_k and k.trips >= 2 * _STEPS:
