@@ -11,11 +11,10 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from tilewright.cli import bench_options, options
-from tilewright.cli.bench_amx import amx
-from tilewright.cli.bench_card import card
 from tilewright.cli.bench_compare import compare_, print_rows, show
 from tilewright.cli.bench_dynamic import dynamic
 from tilewright.cli.bench_library import blas, library
+from tilewright.cli.bench_machines import MACHINES
 from tilewright.cli.bench_operators import COMPARED
 from tilewright.cli.bench_outputs import Outputs
 from tilewright.cli.bench_progress import progress_bar, set_up
@@ -90,7 +89,7 @@ def setup(peers: tuple[str, ...] | None) -> int:
     return set_up(peers)
 
 
-for _verb in (static, card, amx, *COMPARED, blas, weights, library, dynamic, show, compare_, setup):
+for _verb in (static, *MACHINES, *COMPARED, blas, weights, library, dynamic, show, compare_, setup):
     bench.add_command(_verb)
 
 
