@@ -18,6 +18,13 @@ thread_local Thread *current = nullptr;
 
 Thread *tilewright::emulator::running() { return current; }
 
+/// Whether all boxes have been read from shared memory.
+static bool areTaken(const std::deque<std::vector<BoxCopy>> &groups) {
+  return std::all_of(groups.begin(), groups.end(), [](const std::vector<BoxCopy> &group) {
+    return std::all_of(group.begin(), group.end(), [](const BoxCopy &copy) { return !copy.taken.empty(); });
+  });
+}
+
 std::string Thread::name() const {
   return "block " + std::to_string(block->rank) + ": thread " + std::to_string(index);
 }
@@ -82,7 +89,7 @@ void Cluster::enter(unsigned high, unsigned low) {
   Cluster &cluster = *thread->block->cluster;
   if (!thread->copies.open.empty() || !thread->copies.committed.empty())
     cluster.report.add("unwaited: a cp.async is not waited for before the kernel ends");
-  if (!thread->stores.open.empty() || !thread->stores.committed.empty())
+  if (!thread->stores.open.empty() || !areTaken(thread->stores.committed))
     cluster.report.add("unwaited: a bulk store is not waited for before the kernel ends");
   cluster.settleStores();
   cluster.end(*thread);
@@ -114,6 +121,9 @@ void Cluster::run() {
     for (Thread &thread : block.threads)
       start(thread);
   runThreads();
+  for (Block &block : blocks)
+    for (Thread &thread : block.threads)
+      finishStores(thread);
   if (!loads.empty())
     report.add("unwaited: a bulk load is not waited for before the kernel ends");
   if (!copyArrivals.empty())
@@ -209,6 +219,8 @@ void Cluster::access(Thread &thread, const std::byte *address, size_t bytes, boo
     return;
   if (!checkGlobal(&thread, address, bytes, writes, thread.name()))
     fail(thread, "an access outside of the operands");
+  if (writes) // Loads at addresses that were clamped to what there is may find anything there.
+    checkStored(address, bytes, thread.name());
 }
 
 bool Cluster::checkGlobal(const Thread *, const std::byte *address, size_t bytes, bool writes,
@@ -252,10 +264,12 @@ void Cluster::initialize(Thread &thread, std::byte *address, unsigned expected) 
     agent = barriers.at(address).agent;
   else if (barriers.size() == mostBarriers)
     fail(thread, "more than " + std::to_string(mostBarriers) + " barrier objects");
+  if (barriers.contains(address) && barriers.at(address).valid)
+    fail(thread, "an mbarrier.init of a barrier object without mbarrier.inval before it");
   access(thread, address, 8, true);
   View nothing(laneTimes.size());
   barriers.insert_or_assign(address, PhaseBarrier{expected, expected, 0, 0, agent, thread.view.generic[thread.agent],
-                                                  thread.agent, false, nothing, nothing});
+                                                  thread.agent, true, false, nothing, nothing});
 }
 
 PhaseBarrier &Cluster::initialized(Thread &thread, const std::byte *address) {
@@ -263,6 +277,8 @@ PhaseBarrier &Cluster::initialized(Thread &thread, const std::byte *address) {
   if (found == barriers.end())
     fail(thread, "an mbarrier operation on what is no initialized barrier object");
   PhaseBarrier &barrier = found->second;
+  if (!barrier.valid)
+    fail(thread, "an mbarrier operation behind mbarrier.inval");
   if (thread.view.generic[barrier.by] < barrier.initialized)
     report.add("race: " + thread.name() + " uses an mbarrier before " + agentName(barrier.by) +
                " is known to have initialized it");

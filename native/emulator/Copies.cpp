@@ -34,6 +34,7 @@ void complete(Thread &thread, const Copy &copy) {
   Agent agent = cluster.copier(thread);
   block->shared.write(Cluster::offset(copy.to), copy.filled,
                       {agent, ++cluster.laneTimes[agent], *copy.begun, false, what});
+  cluster.checkStored(copy.from, copy.bytes, what);
   std::memcpy(copy.to, copy.from, copy.bytes);
   std::memset(copy.to + copy.bytes, 0, copy.filled - copy.bytes);
 }
@@ -159,38 +160,88 @@ void load(Thread &thread, const Operation &operation) {
 
 void store(Thread &thread, const Operation &operation) {
   // (place, map, coordinates..., hint, hinted?)
-  thread.stores.open.push_back(describe(thread, operation, 1, 0));
+  BoxCopy copy = describe(thread, operation, 1, 0);
+  if (!thread.block->cluster->owner(copy.shared))
+    thread.block->cluster->fail(thread, "a bulk store from outside of shared memory");
+  StoreUnderWay under{nullptr, nullptr, copy.map, copy.at, thread.agent};
+  forEach(*copy.map, copy.at, [&](uint64_t, const std::byte *address) {
+    if (!address)
+      return;
+    under.first = under.first ? std::min(under.first, address) : address;
+    under.last = std::max(under.last, address + copy.map->elementBytes);
+  });
+  auto &stores = thread.block->cluster->stores;
+  copy.underWay = stores.insert(stores.end(), under);
+  thread.stores.open.push_back(std::move(copy));
 }
 
-void complete(Thread &thread, const BoxCopy &copy) {
+/// Takes a box out of shared memory, which is free for other things then.
+void take(Thread &thread, BoxCopy &copy) {
+  if (!copy.taken.empty())
+    return;
   Cluster &cluster = *thread.block->cluster;
   Agent agent = cluster.storer(thread);
   Toucher who{agent, ++cluster.laneTimes[agent], *copy.begun, true, copy.what};
-  Block *block = cluster.owner(copy.shared);
-  if (!block)
-    cluster.fail(thread, "a bulk store from outside of shared memory");
-  block->shared.read(Cluster::offset(copy.shared), boxBytes(*copy.map), who);
+  cluster.owner(copy.shared)->shared.read(Cluster::offset(copy.shared), boxBytes(*copy.map), who);
+  copy.taken.resize(boxBytes(*copy.map));
+  forEach(*copy.map, copy.at, [&](uint64_t where, std::byte *) {
+    std::memcpy(&copy.taken[where], element(copy.shared, where, *copy.map), copy.map->elementBytes);
+  });
+}
+
+void complete(Thread &thread, BoxCopy &copy) {
+  Cluster &cluster = *thread.block->cluster;
+  take(thread, copy);
+  cluster.stores.erase(copy.underWay);
   forEach(*copy.map, copy.at, [&](uint64_t where, std::byte *address) {
     if (!address)
       return;
-    if (!cluster.checkGlobal(&thread, address, copy.map->elementBytes, true, copy.what))
-      cluster.fail(thread, "a bulk store to outside of the operands");
-    std::memcpy(address, element(copy.shared, where, *copy.map), copy.map->elementBytes);
+    if (cluster.checkGlobal(&thread, address, copy.map->elementBytes, true, copy.what))
+      std::memcpy(address, &copy.taken[where], copy.map->elementBytes);
   });
 }
 
 void commitBulk(Thread &thread, const Operation &) { thread.stores.commit(); }
 
+/// Until all but the last so many groups are complete; with .read, until they have read shared memory.
 void waitBulk(Thread &thread, const Operation &operation) {
   Agent agent = thread.block->cluster->storer(thread);
-  for (; thread.stores.committed.size() > operation.operand<unsigned>(0); thread.stores.committed.pop_front())
-    for (const BoxCopy &copy : thread.stores.committed.front())
-      complete(thread, copy);
+  auto &groups = thread.stores.committed;
+  auto left = operation.operand<unsigned>(0);
+  if (operation.name.ends_with(".read")) {
+    for (size_t group = 0; group + left < groups.size(); ++group)
+      for (BoxCopy &copy : groups[group])
+        take(thread, copy);
+  } else {
+    for (; groups.size() > left; groups.pop_front())
+      for (BoxCopy &copy : groups.front())
+        complete(thread, copy);
+  }
   thread.view.generic[agent] = thread.block->cluster->laneTimes[agent];
   thread.release();
 }
 
 } // namespace
+
+void tilewright::emulator::finishStores(Thread &thread) {
+  for (std::vector<BoxCopy> &group : thread.stores.committed)
+    for (BoxCopy &copy : group)
+      ::complete(thread, copy);
+}
+
+void Cluster::checkStored(const std::byte *address, size_t bytes, const std::string &what) {
+  for (const StoreUnderWay &store : stores) {
+    if (address >= store.last || address + bytes <= store.first)
+      continue;
+    bool touches = false;
+    forEach(*store.map, store.at, [&](uint64_t, const std::byte *stored) {
+      touches |= stored && stored < address + bytes && address < stored + store.map->elementBytes;
+    });
+    if (touches)
+      report.add("unwaited: " + what + " touches global memory that a bulk store of " + agentName(store.by) +
+                 " writes, which nobody has waited for (cp.async.bulk.wait_group.read waits for shared memory only)");
+  }
+}
 
 void tilewright::emulator::complete(const CopyArrival &arrival) {
   Cluster &cluster = *arrival.thread->block->cluster;
@@ -225,6 +276,8 @@ void tilewright::emulator::loadBox(Cluster &cluster, const BoxCopy &copy) {
         std::memcpy(to, address, copy.map->elementBytes);
       else
         throw Failure("a bulk load from outside of the operands");
+      if (address && !cluster.stores.empty())
+        cluster.checkStored(address, copy.map->elementBytes, copy.what);
     });
     barrier.gathered.generic[barrier.agent] = time;
     barrier.bytes -= static_cast<int64_t>(bytes);

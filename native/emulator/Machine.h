@@ -13,6 +13,7 @@
 #include <array>
 #include <cstring>
 #include <deque>
+#include <list>
 #include <map>
 #include <memory>
 #include <optional>
@@ -65,6 +66,15 @@ struct CopyArrival {
   std::byte *barrier;
 };
 
+/// A box of a tensor in global memory that a bulk store writes, as long as nobody knows that it has: between which
+/// addresses it is, and which one.
+struct StoreUnderWay {
+  const std::byte *first, *last;
+  const TensorMap *map;
+  std::array<int32_t, 5> at;
+  Agent by;
+};
+
 /// A box of a tensor on its way into shared memory or out of it.
 struct BoxCopy {
   const TensorMap *map;
@@ -74,6 +84,8 @@ struct BoxCopy {
   std::byte *barrier;           // Told in each of them.
   std::shared_ptr<const View> begun;
   std::string what;
+  std::vector<std::byte> taken;                     // Out of shared memory, once that has been waited for.
+  std::list<StoreUnderWay>::iterator underWay = {}; // Of a store.
 };
 
 /// Operations that have been begun and are waited for by group, the oldest first.
@@ -102,6 +114,7 @@ struct PhaseBarrier {
   Agent agent;      // On whose account it is that copies into shared memory write.
   Time initialized; // By `by`.
   Agent by;
+  bool valid = true;   // Until mbarrier.inval.
   bool fenced = false; // Whether its initialization is made known to other blocks and the asynchronous proxy.
   View gathered, published;
 };
@@ -259,6 +272,9 @@ public:
       block.shared.settle();
   }
 
+  /// Reports an access to global memory that a bulk store may not have written yet.
+  void checkStored(const std::byte *address, size_t bytes, const std::string &what);
+
   /// Records that `agent`, which is not of `block`, touches its shared memory: it must not have ended by then.
   void visit(Block &block, Agent agent, Time time);
   /// Records that a thread has ended; of a block's last one, reports visits that may come later.
@@ -272,6 +288,7 @@ public:
   /// The object at `address`, which is one.
   PhaseBarrier &barrierAt(const std::byte *address) { return barriers.at(address); }
   void initialize(Thread &thread, std::byte *address, unsigned expected);
+  void invalidate(Thread &thread, std::byte *address) { barrier(thread, address).valid = false; }
   void settle(PhaseBarrier &barrier);
 
   /// Agents that stand for what a thread, or its warp group, has begun.
@@ -290,8 +307,9 @@ public:
   std::deque<TensorOperation> tensorOperations; // Likewise; each thread's in order.
   std::deque<CopyArrival> copyArrivals;         // Likewise.
   Meeting meeting;
-  std::vector<Buffer> variables; // The module's own, in global memory.
-  std::vector<Time> laneTimes;   // Of the agents that are no threads.
+  std::list<StoreUnderWay> stores; // Bulk stores that nobody knows to be complete.
+  std::vector<Buffer> variables;   // The module's own, in global memory.
+  std::vector<Time> laneTimes;     // Of the agents that are no threads.
 
 private:
   PhaseBarrier &initialized(Thread &thread, const std::byte *address);
@@ -312,6 +330,9 @@ private:
 
 /// The thread that runs now.
 Thread *running();
+
+/// Completes the bulk stores of a thread that are under way when all threads have ended. Throws Failure.
+void finishStores(Thread &thread);
 
 /// Makes a box copy; for those into shared memory, tells the barriers.
 void loadBox(Cluster &cluster, const BoxCopy &copy);

@@ -111,6 +111,10 @@ void arriveExpecting(Thread &thread, const Operation &operation) {
   arriveAt(thread, operation, operation.operand<int32_t>(1), 1);
 }
 
+void invalidate(Thread &thread, const Operation &operation) {
+  thread.block->cluster->invalidate(thread, operation.operand<std::byte *>(0));
+}
+
 void expect(Thread &thread, const Operation &operation) {
   arriveAt(thread, operation, operation.operand<int32_t>(1), 0);
 }
@@ -159,7 +163,7 @@ const std::vector<Row> tilewright::emulator::synchronizationRows = {
     {"barrier.cluster.arrive.relaxed", clusterArriveRelaxed},
     {"barrier.cluster.wait", clusterWait},
     {"mbarrier.init", initialize},
-    {"mbarrier.inval", fence},
+    {"mbarrier.inval", invalidate},
     {"mbarrier.arrive", arriveOne},
     {"mbarrier.arrive.scope", arriveCount},
     {"mbarrier.arrive.expect.tx", arriveExpecting},

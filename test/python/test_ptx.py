@@ -18,7 +18,7 @@ from tilewright.cli import main
 from tilewright.emit.gpu_stages import GpuStages
 from tilewright.errors import LoweringError
 from tilewright.runtime import fiber_calls, gpu
-from tilewright.runtime.emulated_gpu import EmulatedGpuKernel, EmulationError
+from tilewright.runtime.emulated_gpu import EmulatedGpuKernel, EmulationError, TensorMap
 from tilewright.runtime.launches import Launch
 from tilewright.targets import nvidia
 
@@ -261,6 +261,7 @@ waiting:
   mbarrier.try_wait.parity.shared.b64 %p, [mark], 0; @!%p bra waiting;
   mov.u32 %d, space; mad.lo.u32 %d, %l, 4, %d; ld.shared.b32 %d, [%d];
 """
+BARRIER = "setp.eq.u32 %p, %l, 0; @!%p bra done; mbarrier.init.shared.b64 [mark], 1; LINE done: mov.b32 %d, %l;"
 GIVEN = ("--arg", "i32[32]", "--arg", "i32[32]", "--arg", "out:i32[32]", "--arg", "i32=1")
 
 
@@ -283,6 +284,12 @@ GIVEN = ("--arg", "i32[32]", "--arg", "i32[32]", "--arg", "out:i32[32]", "--arg"
         (COPIED.replace("  mbarrier.try_wait", "  //"), "unwritten: "),
         (COPIED.replace(", 16; bar", ", 15; bar"), "unwritten: "),
         (COPIED.replace("cp.async.mbarrier.arrive.noinc.shared.b64 [mark];", ""), "deadlock: "),
+        (BARRIER.replace("LINE", "mbarrier.inval.shared.b64 [mark]; mbarrier.init.shared.b64 [mark], 1;"), ""),
+        (BARRIER.replace("LINE", "mbarrier.init.shared.b64 [mark], 1;"), "without mbarrier.inval"),
+        (
+            BARRIER.replace("LINE", "mbarrier.inval.shared.b64 [mark]; mbarrier.arrive.shared.b64 _, [mark];"),
+            "behind mbarrier.inval",
+        ),
     ],
 )
 def test_what_a_kernel_does_wrong_is_found(body: str, finding: str) -> None:
@@ -294,6 +301,57 @@ def test_what_a_kernel_does_wrong_is_found(body: str, finding: str) -> None:
     else:
         run(kernel_of(body), "rows", LANES, a, a, out, np.uint32(0))
         assert sorted(out) == sorted(a)
+
+
+STORED = """
+.version 8.3
+.target sm_90a
+.address_size 64
+.shared .align 128 .b8 box[128];
+.visible .entry stored(.param .align 64 .b8 map[128], .param .u64 array, .param .u64 out)
+{
+  .reg .pred %p;
+  .reg .b32 %l, %d;
+  .reg .b64 %m, %at;
+  mov.u32 %l, %tid.x;
+  mov.u32 %d, box;
+  mad.lo.u32 %d, %l, 4, %d;
+  st.shared.b32 [%d], %l;
+  fence.proxy.async.shared::cta;
+  bar.warp.sync -1;
+  setp.eq.u32 %p, %l, 0;
+  mov.b64 %m, map;
+  cvta.param.u64 %m, %m;
+  @%p cp.async.bulk.tensor.1d.global.shared::cta.bulk_group [%m, {0}], [box];
+  @%p cp.async.bulk.commit_group;
+  @%p cp.async.bulk.wait_group.read 0;
+  bar.warp.sync -1;
+  @%p cp.async.bulk.wait_group 0;
+  bar.warp.sync -1;
+  ld.param.u64 %at, [array];
+  mad.wide.u32 %at, %l, 4, %at;
+  ld.global.b32 %d, [%at];
+  ld.param.u64 %at, [out];
+  mad.wide.u32 %at, %l, 4, %at;
+  st.global.b32 [%at], %d;
+}
+"""
+
+
+def test_a_bulk_store_is_complete_behind_a_wait_for_more_than_its_reads() -> None:
+    memory, out = np.zeros(LANES + 4, np.uint32), np.zeros(LANES, np.uint32)
+    array = memory[-memory.ctypes.data % 16 // 4 :][:LANES]
+    map_ = TensorMap(array, (LANES,), writable=True, by_value=True)
+    run(STORED, "stored", LANES, map_, array, out)
+    assert (out == np.arange(LANES)).all()
+    only_read = STORED.replace("  @%p cp.async.bulk.wait_group 0;\n", "")
+    # A load finds what was there before; the rest is there at the kernel's end. A store is found.
+    array[:] = 99
+    run(only_read, "stored", LANES, map_, array, out)
+    assert (out == 99).all()
+    assert (array == np.arange(LANES)).all()
+    with pytest.raises(EmulationError, match="touches global memory that a bulk store"):
+        run(only_read.replace("ld.global.b32 %d, [%at];", "st.global.b32 [%at], 1;"), "stored", LANES, map_, array, out)
 
 
 def test_findings_that_are_allowed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
