@@ -69,7 +69,7 @@ def _compiled(
     if "get_decomp_fn" in options:
         options["get_decomp_fn"] = decompositions
 
-    kernels = 0
+    kernels, images = 0, any(each.target is aten.convolution.default for each in graph_module.graph.nodes)
 
     def rest(graph_module: Any, inputs: Sequence[Any]) -> Any:  # noqa: ANN401
         nonlocal kernels
@@ -79,5 +79,5 @@ def _compiled(
     is_frozen = constants and options.get("is_inference") and frozen.fits(graph_module, constants)
     compiled = frozen.Frozen(graph_module, inputs, constants, rest) if is_frozen else rest(graph_module, inputs)
     if choice is not None:
-        choice.note(graph_module, compiled, kernels=bool(kernels))
+        choice.note(graph_module, compiled, kernels=bool(kernels), images=images)
     return compiled
