@@ -140,7 +140,7 @@ def test_narrow_elements_are_multiplied_in_whole_registers():
         ("f16", "f16", (8, 1024, 1024), "streamed"),
         ("u8", "i8", (4, 1024, 1024), "unpacked"),
         ("u8", "i8", (16, 4096, 4096), "packed"),
-        ("u8", "i8", (2048, 8, 2048), "unpacked"),
+        ("u8", "i8", (2048, 8, 2048), "inner_product"),
         ("i8", "i8", (2048, 8, 2048), "packed"),
     ],
 )

@@ -41,14 +41,19 @@ public:
 
   /// Whether the contraction is of the right form; finds its operands, and whether the instruction can multiply them.
   bool fits() {
-    if (contract.getIndexingMapsArray() != productMaps(rewriter.getContext()) ||
-        contract.getKind() != vector::CombiningKind::ADD)
+    SmallVector<AffineMap> maps = contract.getIndexingMapsArray(), expected = productMaps(rewriter.getContext());
+    isStaged = maps[1] != expected[1];
+    if (isStaged)
+      expected[1] = AffineMap::get(3, 0, {expected[1].getResult(1), expected[1].getResult(0)}, rewriter.getContext());
+    if (maps != expected || contract.getKind() != vector::CombiningKind::ADD)
       return false;
     std::optional<Source> left = source(contract.getLhs()), right = source(contract.getRhs());
     if (!left || !right)
       return false;
     lhs = *left;
     rhs = *right;
+    if (isStaged && rhs.isComputed)
+      return false;
     auto type = cast<VectorType>(contract.getAccType());
     rows = type.getDimSize(0);
     columns = type.getDimSize(1);
@@ -267,18 +272,18 @@ private:
     return lhs.isUnsigned() == options.getBothUnsigned() && rhs.isUnsigned() == options.getBothUnsigned();
   }
 
-  /// `count` elements along k of the matrix that `from` reads, from (row, column) of its vector on.
+  /// `count` elements along k of the matrix that `from` reads, from (row, column) of the product's operand on.
   Value along(Source &from, int64_t row, int64_t column, int64_t count) {
-    bool isLhs = from.read == lhs.read;
-    unsigned axis = isLhs ? 1 : 0;
-    std::array<Value, 2> at = placeOf(from, row, column);
+    bool isLhs = from.read == lhs.read, isTurned = !isLhs && isStaged;
+    unsigned axis = isLhs || isTurned ? 1 : 0;
+    std::array<Value, 2> at = isTurned ? placeOf(from, column, row) : placeOf(from, row, column);
     if (std::optional<PadFunction> &function = functions[isLhs ? 0 : 1])
       return extended(from, function->read(at, axis, count, from.read.isDimInBounds(axis), true));
     SmallVector<Value> indices(at.begin(), at.end());
     Value base = from.read.getBase();
     auto map = AffineMap::get(2, 0, {rewriter.getAffineDimExpr(axis)}, rewriter.getContext());
     // A matrix of one column is a vector.
-    if (!isLhs && cast<RankedTensorType>(base.getType()).getDimSize(1) == 1) {
+    if (axis == 0 && cast<RankedTensorType>(base.getType()).getDimSize(1) == 1) {
       base = tensor::CollapseShapeOp::create(rewriter, loc, base, ArrayRef<ReassociationIndices>{{0, 1}});
       indices.pop_back();
       map = AffineMap::get(1, 0, {rewriter.getAffineDimExpr(0)}, rewriter.getContext());
@@ -336,6 +341,8 @@ private:
   std::array<std::optional<PadFunction>, 2> functions;
   int64_t rows, columns, width;
   Type sum;
+  /// Whether k goes along the rows of B: it was staged so.
+  bool isStaged = false;
   bool byIntrinsic = false, byTable = false;
   int64_t chains = 1;
 };

@@ -26,14 +26,20 @@ static std::optional<SmallVector<int64_t>> boundsOf(Value value) {
   return bounds;
 }
 
-/// A slice of the shape of `value` of a new tensor of `bounds` whose rows are `gap` elements longer.
-static Value makeLonger(RewriterBase &rewriter, Location loc, Value value, ArrayRef<int64_t> bounds, int64_t gap) {
+/// A slice of the shape of `value`, or of its transpose, of a new tensor whose rows are `gap` elements longer.
+static Value makeLonger(RewriterBase &rewriter, Location loc, Value value, SmallVector<int64_t> bounds, int64_t gap,
+                        bool isTransposed) {
   auto type = cast<RankedTensorType>(value.getType());
+  SmallVector<OpFoldResult> sizes = tensor::getMixedSizes(rewriter, loc, value);
+  if (isTransposed) {
+    std::swap(bounds[0], bounds[1]);
+    std::swap(sizes[0], sizes[1]);
+    type = type.clone({type.getDimSize(1), type.getDimSize(0)});
+  }
   auto longerType = RankedTensorType::get({bounds[0], bounds[1] + gap}, type.getElementType());
   // No tensor.empty: a slice of one folds to a smaller one.
   Value longer = bufferization::AllocTensorOp::create(rewriter, loc, longerType, /*dynamicSizes=*/ValueRange());
-  SmallVector<OpFoldResult> offsets(2, rewriter.getIndexAttr(0)), ones(2, rewriter.getIndexAttr(1)),
-      sizes = tensor::getMixedSizes(rewriter, loc, value);
+  SmallVector<OpFoldResult> offsets(2, rewriter.getIndexAttr(0)), ones(2, rewriter.getIndexAttr(1));
   return tensor::ExtractSliceOp::create(rewriter, loc, type, longer, offsets, sizes, ones);
 }
 
@@ -52,13 +58,32 @@ DiagnosedSilenceableFailure StageOp::applyToOne(transform::TransformRewriter &re
     failure.attachNote(target->getLoc()) << "payload operation";
     return failure;
   }
-  Location loc = target->getLoc();
   OpOperand &operand = target->getOpOperand(index);
+  bool isTransposed = getTransposed();
+  if (isTransposed &&
+      (op.isDpsInit(&operand) || !isa<linalg::MatmulOp, linalg::ContractOp, linalg::GenericOp>(target))) {
+    DiagnosedSilenceableFailure failure = emitSilenceableError()
+                                          << "expected an input of a linalg.matmul, contract or generic to transpose";
+    failure.attachNote(target->getLoc()) << "payload operation";
+    return failure;
+  }
+  Location loc = target->getLoc();
   auto fill = op.isDpsInit(&operand) ? operand.get().getDefiningOp<linalg::FillOp>() : nullptr;
   Value former = fill ? fill.getDpsInitOperand(0)->get() : operand.get();
 
   rewriter.setInsertionPoint(target);
-  Value staged = makeLonger(rewriter, loc, former, *bounds, getGap());
+  Value staged = makeLonger(rewriter, loc, former, *bounds, getGap(), isTransposed);
+  if (isTransposed) {
+    auto transposed = linalg::TransposeOp::create(rewriter, loc, former, staged, ArrayRef<int64_t>{1, 0});
+    SmallVector<AffineMap> maps = op.getIndexingMapsArray();
+    maps[index] = AffineMap::get(maps[index].getNumDims(), 0, {maps[index].getResult(1), maps[index].getResult(0)},
+                                 rewriter.getContext());
+    rewriter.modifyOpInPlace(target, [&] {
+      operand.set(transposed->getResult(0));
+      target->setAttr("indexing_maps", rewriter.getAffineMapArrayAttr(maps));
+    });
+    return DiagnosedSilenceableFailure::success();
+  }
   Operation *start = fill ? linalg::FillOp::create(rewriter, loc, fill.getInputs(), staged).getOperation()
                           : linalg::CopyOp::create(rewriter, loc, former, staged).getOperation();
   rewriter.modifyOpInPlace(target, [&] { operand.set(start->getResult(0)); });

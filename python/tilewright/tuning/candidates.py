@@ -11,7 +11,7 @@ from typing import Any
 
 from tilewright.errors import TilewrightError
 from tilewright.schedules import select
-from tilewright.schedules.models import space
+from tilewright.schedules.models import few_columns, space
 from tilewright.schedules.models.blocking import Blocking
 from tilewright.schedules.plan import Plan
 from tilewright.spec import MatmulSpec
@@ -118,7 +118,8 @@ def of(spec: MatmulSpec, target: Target, plan: Plan) -> Space:
 
 def _model_sizes(name: str, spec: MatmulSpec, target: Target, threads: int) -> Blocking | None:
     """The model's sizes of a strategy; None where it does not compute `spec` as its users expect."""
-    if spec.n != 1 and not spec.b_transposed and select.row(name).own_order:
+    beside = spec.n == 1 or spec.b_transposed or few_columns.pays(spec, target)
+    if select.row(name).own_order and not beside:
         return None
     if spec.b_packed and not select.is_in_panels(name):
         return None

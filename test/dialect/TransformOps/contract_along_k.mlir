@@ -6,6 +6,8 @@
 #c = affine_map<(m, n, k) -> (m, n)>
 #product = {indexing_maps = [#a, #b, #c], iterator_types = ["parallel", "parallel", "reduction"],
             kind = #vector.kind<add>}
+#turned = {indexing_maps = [#a, affine_map<(m, n, k) -> (n, k)>, #c], iterator_types = ["parallel", "parallel", "reduction"],
+           kind = #vector.kind<add>}
 
 // A loop over full steps, and a short step after it, which adds to the same partial sums.
 // CHECK-LABEL: func.func @loop_and_tail
@@ -34,6 +36,28 @@ func.func @loop_and_tail(%a: tensor<2x21xf32>, %b: tensor<21x1xf32>, %init: vect
   %y = vector.transfer_read %b[%c16, %c0], %zero {in_bounds = [false, true]} : tensor<21x1xf32>, vector<8x1xf32>
   %all = vector.contract #product %x, %y, %sums : vector<2x8xf32>, vector<8x1xf32> into vector<2x1xf32>
   return %all : vector<2x1xf32>
+}
+
+// A B whose rows are along k is read as it lies.
+// CHECK-LABEL: func.func @staged
+// CHECK-SAME: %[[A:[a-z0-9]+]]: tensor<2x16xf32>, %[[B:[a-z0-9]+]]: tensor<2x16xf32>
+// CHECK: scf.for %[[K:[a-z0-9]+]] = {{.*}} -> (vector<8xf32>, vector<8xf32>, vector<8xf32>, vector<8xf32>)
+// CHECK-DAG: vector.transfer_read %[[B]][%c0, %[[K]]], {{.*}} vector<8xf32>
+// CHECK-DAG: vector.transfer_read %[[B]][%c1, %[[K]]], {{.*}} vector<8xf32>
+// CHECK: scf.yield
+// CHECK-COUNT-4: vector.reduction <add>
+func.func @staged(%a: tensor<2x16xf32>, %b: tensor<2x16xf32>, %init: vector<2x2xf32>) -> vector<2x2xf32> {
+  %c0 = arith.constant 0 : index
+  %c8 = arith.constant 8 : index
+  %c16 = arith.constant 16 : index
+  %zero = arith.constant 0.0 : f32
+  %sums = scf.for %k = %c0 to %c16 step %c8 iter_args(%acc = %init) -> (vector<2x2xf32>) {
+    %x = vector.transfer_read %a[%c0, %k], %zero {in_bounds = [true, true]} : tensor<2x16xf32>, vector<2x8xf32>
+    %y = vector.transfer_read %b[%c0, %k], %zero {in_bounds = [true, true]} : tensor<2x16xf32>, vector<2x8xf32>
+    %next = vector.contract #turned %x, %y, %acc : vector<2x8xf32>, vector<2x8xf32> into vector<2x2xf32>
+    scf.yield %next : vector<2x2xf32>
+  }
+  return %sums : vector<2x2xf32>
 }
 
 // Signed by unsigned bytes: the intrinsic takes the unsigned first, as they are.

@@ -71,3 +71,43 @@ module attributes {transform.with_named_sequence} {
     transform.yield
   }
 }
+
+// -----
+
+// B's columns become rows of a tensor of its own, in which the product reads along k.
+// CHECK: #[[TURNED:.*]] = affine_map<(d0, d1, d2) -> (d1, d2)>
+// CHECK-LABEL: func @turned
+//  CHECK-SAME:   %[[B:[a-z0-9]+]]: tensor<64x3xf32>
+//       CHECK:   %[[ROWS:.*]] = bufferization.alloc_tensor() : tensor<3x112xf32>
+//       CHECK:   %[[SLICE:.*]] = tensor.extract_slice %[[ROWS]][0, 0] [3, 64] [1, 1]
+//       CHECK:   %[[STAGED:.*]] = linalg.transpose ins(%[[B]] {{.*}} outs(%[[SLICE]] {{.*}} permutation = [1, 0]
+//       CHECK:   linalg.matmul indexing_maps = [#{{.*}}, #[[TURNED]], #{{.*}}] ins(%{{.*}}, %[[STAGED]] :
+func.func @turned(%a: tensor<8x64xf32>, %b: tensor<64x3xf32>, %c: tensor<8x3xf32>) -> tensor<8x3xf32> {
+  %r = linalg.matmul ins(%a, %b : tensor<8x64xf32>, tensor<64x3xf32>) outs(%c : tensor<8x3xf32>) -> tensor<8x3xf32>
+  return %r : tensor<8x3xf32>
+}
+
+module attributes {transform.with_named_sequence} {
+  transform.named_sequence @__transform_main(%root: !transform.any_op) {
+    %product = transform.structured.match ops{["linalg.matmul"]} in %root : (!transform.any_op) -> !transform.any_op
+    transform.tilewright.stage transposed %product operand 1 gap 48 : !transform.any_op
+    transform.yield
+  }
+}
+
+// -----
+
+func.func @sums(%a: tensor<8x64xf32>, %b: tensor<64x3xf32>, %c: tensor<8x3xf32>) -> tensor<8x3xf32> {
+  // expected-note @below {{payload operation}}
+  %r = linalg.matmul ins(%a, %b : tensor<8x64xf32>, tensor<64x3xf32>) outs(%c : tensor<8x3xf32>) -> tensor<8x3xf32>
+  return %r : tensor<8x3xf32>
+}
+
+module attributes {transform.with_named_sequence} {
+  transform.named_sequence @__transform_main(%root: !transform.any_op) {
+    %product = transform.structured.match ops{["linalg.matmul"]} in %root : (!transform.any_op) -> !transform.any_op
+    // expected-error @below {{expected an input of a linalg.matmul, contract or generic to transpose}}
+    transform.tilewright.stage transposed %product operand 2 gap 48 : !transform.any_op
+    transform.yield
+  }
+}

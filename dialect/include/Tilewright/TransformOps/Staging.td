@@ -16,8 +16,11 @@ def Tilewright_StageOp : Tilewright_TransformEachOp<"stage"> {
     What the op accumulates into starts as the former tensor: filled, where that was filled, otherwise copied. A `linalg.copy`
     then brings the result where it belongs, unless that was a `tensor.empty`: then the result's users take it as it is.
 
+    With `transposed`, the new tensor has the operand's columns as its rows, and the op reads it so: its elements lie side by side along
+    the other dimension.
+
     Why not upstream: `structured.pad` makes longer what operands share, so that columns of C would be columns of B too, and
-    `structured.bufferize_to_allocation` makes buffers without gaps.
+    `structured.bufferize_to_allocation` and `structured.transpose_matmul` make buffers without gaps; the latter takes no generic op.
 
     ```mlir
     %f = linalg.fill ins(%zero) outs(%c)
@@ -30,12 +33,13 @@ def Tilewright_StageOp : Tilewright_TransformEachOp<"stage"> {
     %copy = linalg.copy ins(%r) outs(%c)
     ```
 
-    The handle stays valid. A silenceable failure: there is no such operand, or nothing bounds its size.
+    The handle stays valid. A silenceable failure: there is no such operand, nothing bounds its size, or it is no input that can be
+    transposed.
   }];
   let arguments = (ins TransformHandleTypeInterface:$target, ConfinedAttr<I64Attr, [IntNonNegative]>:$operand,
-                       ConfinedAttr<I64Attr, [IntNonNegative]>:$gap);
+                       ConfinedAttr<I64Attr, [IntNonNegative]>:$gap, UnitAttr:$transposed);
   let results = (outs);
-  let assemblyFormat = "$target `operand` $operand `gap` $gap attr-dict `:` type($target)";
+  let assemblyFormat = "(`transposed` $transposed^)? $target `operand` $operand `gap` $gap attr-dict `:` type($target)";
 }
 
 #endif // TILEWRIGHT_TRANSFORMOPS_STAGING_TD

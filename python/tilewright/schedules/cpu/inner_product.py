@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""Strategy `inner_product`: vectors along K, for few rows by a B that is stored transposed, and for products with one column.
+"""Strategy `inner_product`: vectors along K, for few rows by a B that is stored transposed, and for few columns.
 
-Such a product reads its larger operand once and does little with it, and only along K do elements of both lie side by side.
+Such a product reads its larger operand once and does little with it, and only along K do whole vectors of both lie side by side.
 """
 
 from __future__ import annotations
@@ -13,8 +13,8 @@ from tilewright.errors import ScheduleError
 from tilewright.mlir import ir
 from tilewright.schedules import steps
 from tilewright.schedules.cpu import unpacked
-from tilewright.schedules.models import code_tables, far_columns, space
-from tilewright.schedules.models.blocking import Blocking
+from tilewright.schedules.models import code_tables, far_columns, few_columns, space
+from tilewright.schedules.models.blocking import Blocking, row_gap
 from tilewright.schedules.steps import along_k, batch_loops, knobs
 from tilewright.spec import MatmulSpec
 from tilewright.targets.base import Target
@@ -32,7 +32,7 @@ def inner_product(spec: MatmulSpec, target: Target, blocking: Blocking) -> ir.Mo
 
     Each sum of a register tile has a vector of partial sums, which are added up after the last step over K. The last rows and
     columns, where the tile does not divide the extent, are tiles of their own; the last elements of K are read under a mask.
-    A column that is a matrix's is copied first, because its elements may lie a row apart.
+    Columns that are a matrix's are copied first, because their elements lie a row apart.
 
     Before: ``C += A * B``. After, with mr, nr of `blocking`, L the lanes of a register, and D the elements that one lane of
     the target's instruction for these types takes up at once::
@@ -44,16 +44,17 @@ def inner_product(spec: MatmulSpec, target: Target, blocking: Blocking) -> ir.Mo
               partial += A[ir:ir+mr, k:k+L*D] * B[k:k+L*D, jr:jr+nr]
             C[ir:ir+mr, jr:jr+nr] += sum of partial over L
 
-    Where `far_columns` says so, the nr columns of a tile are N/nr apart.
+    Where `far_columns` says so, the nr columns of a tile are N/nr apart. Of few columns, rows are the outer loop: A is read once.
     """
-    if spec.n != 1 and not spec.b_transposed:
+    if spec.n != 1 and not spec.b_transposed and (isinstance(spec.n, Dim) or isinstance(spec.k, Dim)):
         raise ScheduleError(
-            f"{spec} has {spec.n} columns",
+            f"{spec} has a B whose elements do not lie side by side along K, and dynamic extents",
             where="strategy inner_product",
-            expected="1, or a B that is stored transposed, so that elements lie side by side along K",
+            expected="a static N and K, of which a transposed copy is made, one column, or a B that is stored transposed",
             remedy="Use strategy unpacked or packed",
         )
     p = blocking
+    few = few_columns.pays(spec, target)
     dot = target.dot_along_k(spec.a_type.name, spec.b_type.name)
     lanes = target.lanes(spec.acc_type)
     table = code_tables.table(spec, target)
@@ -66,13 +67,16 @@ def inner_product(spec: MatmulSpec, target: Target, blocking: Blocking) -> ir.Mo
         steps.record(functions, inner_product, p, target)
         size_of = knobs.sizes(space.ALONG_K, spec, target, p)
         batch_loops.take_apart(script, spec)
-        if spec.n == 1 and not spec.b_transposed:
-            steps.stage(steps.match_product(functions, spec), 1, gap=0)
+        if not spec.b_transposed:
+            one = spec.n == 1
+            gap = 0 if one else row_gap(target, spec.b_type)
+            steps.stage(steps.match_product(functions, spec), 1, gap=gap, transposed=not one)
         if table is not None:
             along_k.reorder(steps.match_product(functions, spec), table)
         tile = batch_loops.match_result(script, spec)
         short: list[tuple[steps.Handle, Callable[[steps.Handle], object]]] = []
-        for sizes, size, extent in (([0, p.nr, 0], p.nr, spec.n), ([size_of["mr"], 0, 0], p.mr, spec.m)):
+        tiles = (([0, p.nr, 0], p.nr, spec.n), ([size_of["mr"], 0, 0], p.mr, spec.m))
+        for sizes, size, extent in reversed(tiles) if few else tiles:
             if isinstance(extent, Dim):
                 tile, loop = unpacked.tile_with_zeros(tile, sizes, spec)
                 if size > 1:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 
 from tilewright.dims import MAX_EXTENT, Dim, most
 from tilewright.schedules.calls import Test
-from tilewright.schedules.models import pays, strip_form
+from tilewright.schedules.models import few_columns, pays, strip_form
 from tilewright.schedules.models.blocking import (
     Blocking,
     ceil_div,
@@ -122,7 +122,9 @@ def tile_of_all(spec: MatmulSpec, target: Target) -> tuple[int, int] | None:
 
 
 def takes_along_k(spec: MatmulSpec, call: MatmulSpec, target: Target) -> bool:
-    """Whether vectors along K take a call: a column of B is copied first."""
+    """Whether vectors along K take a call: a column of B is copied first, and several are not."""
+    if few_columns.pays(call, target):
+        return False
     return spec.b_transposed or most(spec.k) <= _COLUMN or call.k <= _COLUMN
 
 

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from tilewright.schedules.models import blocking
+from tilewright.schedules.models import blocking, few_columns
 from tilewright.schedules.models.blocking import Blocking
 from tilewright.spec import MatmulSpec
 from tilewright.targets.base import Target
@@ -65,6 +65,8 @@ def along_k(spec: MatmulSpec, target: Target) -> bool:
     better instruction, 2.3, 0.9, 0.6, 0.5, 0.3 and 3.1, 1.1, 0.8, 0.6, 0.4.
     """
     lanes = target.lanes(spec.acc_type)
+    if few_columns.pays(spec, target):
+        return True
     if spec.a_transposed or spec.b_packed or spec.k < lanes or not (spec.n == 1 or spec.b_transposed):
         return False
     if 1 in (spec.m, spec.n):

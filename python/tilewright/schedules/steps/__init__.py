@@ -268,16 +268,21 @@ def split_sum(op: Handle, sizes: Sequence[int]) -> Handle:
     return structured.TileReductionUsingForOp([kind], kind, kind, kind, op, tile_sizes=list(sizes)).results[-1]
 
 
-def stage(op: Handle, operand: int, gap: int) -> None:
-    """Gives a matmul its operand number `operand` (0: A, 2: C) in a buffer whose rows are `gap` elements longer.
+def stage(op: Handle, operand: int, gap: int, *, transposed: bool = False) -> None:
+    """Gives a matmul its operand number `operand` (0: A, 1: B, 2: C) in a buffer whose rows are `gap` elements longer, or are its columns.
 
     Before: ``C += A * B``. After, with operand 2::
 
         S = C (rows of N + gap)
         S += A * B
         C = S
+
+    After, with operand 1, transposed::
+
+        S[j, k] = B[k, j] (rows of K + gap)
+        C[i, j] += A[i, k] * S[j, k]
     """
-    ours.tilewright_stage(op, operand, gap)
+    ours.tilewright_stage(op, operand, gap, transposed=transposed or None)
 
 
 def vectorize_elements(functions: Handle, name: str, rows: int, columns: int, width: int) -> None:
