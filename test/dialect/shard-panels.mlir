@@ -54,13 +54,36 @@ func.func @transposed(%a: tensor<16x8xf32>, %b: tensor<6x2xf32>, %c: tensor<8x6x
   return %sums : tensor<8x6xf32>
 }
 
-// What is gathered along N is no panel of K, and what others use is needed whole.
+// B is gathered along N: each product has columns of C, which it fills itself.
+// CHECK-LABEL: func @columns
+//  CHECK-SAME:   (%[[A:.*]]: tensor<8x16xf32>, %[[B:.*]]: tensor<16x3xf32>, %[[C:.*]]: tensor<8x6xf32>)
+//       CHECK:   %[[B0:.*]] = shard.broadcast %[[B]] on @grid grid_axes = [0] root = [0]
+//       CHECK:   %[[C0:.*]] = tensor.extract_slice %[[C]][0, 0] [8, 3]
+//       CHECK:   %[[Z0:.*]] = linalg.fill {{.*}} outs(%[[C0]]
+//       CHECK:   %[[P0:.*]] = linalg.matmul ins(%[[A]], %[[B0]] : {{.*}}) outs(%[[Z0]]
+//       CHECK:   %[[D0:.*]] = tensor.insert_slice %[[P0]] into %[[C]][0, 0] [8, 3]
+//       CHECK:   shard.broadcast %[[B]] on @grid grid_axes = [0] root = [1]
+//       CHECK:   tensor.extract_slice %[[D0]][0, 3] [8, 3]
+//       CHECK:   linalg.matmul
+//       CHECK:   tensor.insert_slice %{{.*}} into %[[D0]][0, 3] [8, 3]
+// The depth of instructions is a matter of K alone.
+// DEEP-LABEL: func @columns
+//       DEEP:   shard.broadcast
+func.func @columns(%a: tensor<8x16xf32>, %b: tensor<16x3xf32>, %c: tensor<8x6xf32>) -> tensor<8x6xf32> {
+  %zero = arith.constant 0.0 : f32
+  %all_b = shard.all_gather %b on @grid grid_axes = [0] gather_axis = 1 : tensor<16x3xf32> -> tensor<16x6xf32>
+  %start = linalg.fill ins(%zero : f32) outs(%c : tensor<8x6xf32>) -> tensor<8x6xf32>
+  %sums = linalg.matmul ins(%a, %all_b : tensor<8x16xf32>, tensor<16x6xf32>) outs(%start : tensor<8x6xf32>) -> tensor<8x6xf32>
+  return %sums : tensor<8x6xf32>
+}
+
+// What others use is needed whole.
 // CHECK-LABEL: func @stays
 //       CHECK:   shard.all_gather
 //       CHECK:   linalg.matmul
 //   CHECK-NOT:   linalg.matmul
-func.func @stays(%a: tensor<8x16xf32>, %b: tensor<16x3xf32>, %c: tensor<8x6xf32>) -> tensor<8x6xf32> {
+func.func @stays(%a: tensor<8x16xf32>, %b: tensor<16x3xf32>, %c: tensor<8x6xf32>) -> (tensor<8x6xf32>, tensor<16x6xf32>) {
   %all_b = shard.all_gather %b on @grid grid_axes = [0] gather_axis = 1 : tensor<16x3xf32> -> tensor<16x6xf32>
   %sums = linalg.matmul ins(%a, %all_b : tensor<8x16xf32>, tensor<16x6xf32>) outs(%c : tensor<8x6xf32>) -> tensor<8x6xf32>
-  return %sums : tensor<8x6xf32>
+  return %sums, %all_b : tensor<8x6xf32>, tensor<16x6xf32>
 }

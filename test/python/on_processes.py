@@ -40,10 +40,10 @@ def block(whole, split, turned, grid):
     return np.ascontiguousarray(whole)
 
 
-def case(spec, schedule, grid):
+def case(spec, schedule, grid, panels=None):
     """Whether every process has its block of the result of one process, bit for bit, and within the error bound."""
     sharding = distributed.SCHEDULES[schedule]
-    product = distributed.compile(spec, comm=COMM, grid=grid, schedule=schedule)
+    product = distributed.compile(spec, comm=COMM, grid=grid, schedule=schedule, panels=panels)
     a, b = operands(spec)
     mine = product(block(a, sharding.a, spec.a_transposed, grid), block(b, sharding.b, spec.b_transposed, grid))
     whole = tw.compile(spec)(a, b)
@@ -65,6 +65,9 @@ def main() -> None:
             case(tw.MatmulSpec.from_dtypes(8 * SIZE, 12 * SIZE, 20 * SIZE, types, deterministic=True), "summa", grid)
         for layout in LAYOUTS if SIZE > 2 or grid[0] == 1 else LAYOUTS[-1:]:
             case(tw.MatmulSpec(8 * SIZE, 12 * SIZE, 20 * SIZE, layout=layout, deterministic=True), "summa", grid)
+    for schedule in ("stationary_a", "stationary_b"):
+        spec = tw.MatmulSpec.from_dtypes(8 * SIZE, 12 * SIZE, 20 * SIZE, "u8,i8,i32", layout="nt")
+        case(spec, schedule, GRIDS[-1], panels=2)
     for schedule in ("rows", "columns", "weights", "k", "k_all"):
         for types in ("f32", "u8,i8,i32"):
             spec = tw.MatmulSpec.from_dtypes(8 * SIZE, 12 * SIZE, 20 * SIZE, types, deterministic=True)

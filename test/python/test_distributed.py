@@ -33,6 +33,8 @@ SPEC = tw.MatmulSpec(m=64, n=48, k=32)
         ("rows", (4,), (16, 48, 32), [Gather("b", (0,), 0)]),
         ("columns", (4,), (64, 12, 32), [Gather("a", (0,), 1)]),
         ("weights", (4,), (64, 12, 32), []),
+        ("stationary_a", (2, 2), (32, 48, 16), [Gather("b", (0,), 1), Reduce((1,), 1)]),
+        ("stationary_b", (2, 2), (64, 24, 16), [Gather("a", (1,), 0), Reduce((0,), 0)]),
         ("k", (4,), (64, 48, 8), [Reduce((0,), 0)]),
         ("k_all", (4,), (64, 48, 8), [Reduce((0,), None)]),
     ],
@@ -99,7 +101,7 @@ def test_grids_have_the_processes_of_their_communicator():
     assert distributed.Grid(Alone(6), (2, 3)).count((1,)) == 3
     with pytest.raises(tw.SpecError, match="expected an int above zero"):
         distributed.compile(SPEC, comm=Alone(), panels=0)
-    with pytest.raises(tw.SpecError, match="expected a Sharding, or summa, rows"):
+    with pytest.raises(tw.SpecError, match="expected a Sharding, or summa, stationary_a"):
         distributed.compile(SPEC, comm=Alone(), schedule="cannon")
     with pytest.raises(tw.SpecError, match="expected C of f32"):
         distributed.compile(tw.MatmulSpec.from_dtypes(8, 8, 8, "bf16,bf16,bf16"), comm=Alone(4), schedule="k")
@@ -141,6 +143,8 @@ def test_bytes_follow_the_grid(grid):
         ("summa", (1, 1), 4, {(64, 48, 32, 0)}, set()),
         ("rows", (4,), 8, {(16, 48, 1, 0), (16, 48, 1, 1)}, {(0,)}),
         ("weights", (4,), 4, {(64, 12, 32, 0)}, set()),
+        ("stationary_a", (2, 2), 2, {(32, 12, 16, 0)}, {(0,), (1,)}),
+        ("stationary_b", (2, 2), 1, {(32, 24, 16, 0)}, {(0,), (1,)}),
         ("k", (4,), 4, {(64, 48, 8, 0)}, {(0,)}),
         ("k_all", (4,), 4, {(64, 48, 8, 0)}, {(0,)}),
     ],
@@ -218,7 +222,12 @@ def check(lines):
     cases = [json.loads(line) for line in lines]
     assert len(cases) > 15
     assert [each["case"] for each in cases if not each["right"]] == []
-    assert {each["case"].split()[-2] for each in cases if not each["same"]} <= {"k", "k_all"}
+    assert {each["case"].split()[-2] for each in cases if not each["same"]} <= {
+        "k",
+        "k_all",
+        "stationary_a",
+        "stationary_b",
+    }
     assert not any("i32" in each["case"] for each in cases if not each["same"])
 
 
@@ -256,6 +265,8 @@ NOTHING = distributed.Network(0.0, 0.0, 0.0, 0.0, "no network")
     [
         ("summa", (2, 8)),
         ("summa", (16, 1)),
+        ("stationary_a", (2, 8)),
+        ("stationary_b", (8, 2)),
         ("rows", (8,)),
         ("columns", (8,)),
         ("weights", (4,)),
@@ -309,12 +320,14 @@ def test_a_call_sends_the_bytes_of_the_model_and_leaves_no_communicator(launcher
     assert int(model) > 0
 
 
-COUNTED = ("summa:1x2", "summa:2x1", "rows:2", "columns:2", "k:2")
+COUNTED = ("summa:1x2", "summa:2x1", "stationary_a:2x1", "stationary_b:1x2", "rows:2", "columns:2", "k:2")
 
 
 @needs_minutes
 @pytest.mark.parametrize("launcher", [OPEN_MPI, MPICH], ids=["openmpi", "mpich"])
-@pytest.mark.parametrize("case", ["summa:2x2", "summa:1x4", "summa:4x1", "rows:4", "k:4"])
+@pytest.mark.parametrize(
+    "case", ["summa:2x2", "summa:1x4", "summa:4x1", "stationary_a:2x2", "stationary_b:2x2", "rows:4", "k:4"]
+)
 def test_four_processes_send_the_bytes_of_the_model(case, launcher, tmp_path):
     library = counter(launcher, tmp_path)
     (model,) = launched(launcher, tmp_path, 4, HERE / "on_processes.py", ("count", "3", case), preloaded=library)

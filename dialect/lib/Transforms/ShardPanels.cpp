@@ -17,32 +17,49 @@ namespace {
 /// An operand of a product: what is multiplied, or the block of it that a process has.
 struct Multiplied {
   Value value;
-  int64_t dimension;         // Which one of it is K.
-  shard::AllGatherOp gather; // None where a process has all of K.
-  SmallVector<int64_t> grid; // Processes along each axis of the gather.
-  int64_t blocks = 1;        // In how many blocks K is.
+  std::optional<int64_t> dimension; // Which one of it the panels cut.
+  shard::AllGatherOp gather;        // None where a process has all of this dimension.
+  SmallVector<int64_t> grid;        // Processes along each axis of the gather.
+  int64_t blocks = 1;               // In how many blocks the dimension is.
 };
 
-/// The position of the dimension that a product sums over in an operand.
-std::optional<int64_t> reducedDimension(linalg::LinalgOp product, OpOperand &operand) {
-  SmallVector<unsigned> reduced;
-  product.getReductionDims(reduced);
-  AffineMap map = product.getMatchingIndexingMap(&operand);
-  if (reduced.size() != 1 || !map.isProjectedPermutation())
-    return std::nullopt;
-  for (auto [position, result] : llvm::enumerate(map.getResults()))
-    if (cast<AffineDimExpr>(result).getPosition() == reduced[0])
+/// The dimension of an operand that a loop of the product goes along.
+std::optional<int64_t> dimensionOf(linalg::LinalgOp product, OpOperand &operand, unsigned loop) {
+  for (auto [position, result] : llvm::enumerate(product.getMatchingIndexingMap(&operand).getResults()))
+    if (cast<AffineDimExpr>(result).getPosition() == loop)
       return position;
   return std::nullopt;
 }
 
-std::optional<Multiplied> multiplied(linalg::LinalgOp product, OpOperand &operand, SymbolTableCollection &symbols) {
-  std::optional<int64_t> dimension = reducedDimension(product, operand);
-  if (!dimension || !cast<ShapedType>(operand.get().getType()).hasStaticShape())
-    return std::nullopt;
-  Multiplied found{operand.get(), *dimension, {}, {}};
+/// The gather that an operand comes from, if nothing else takes what it gives.
+shard::AllGatherOp gatherOf(OpOperand &operand) {
   auto gather = operand.get().getDefiningOp<shard::AllGatherOp>();
-  if (!gather || gather.getGatherAxis() != *dimension || !gather->hasOneUse())
+  return gather && gather->hasOneUse() ? gather : nullptr;
+}
+
+/// The loop along which operands are gathered: that of K, if any is, or else the first one.
+std::optional<unsigned> gatheredLoop(linalg::LinalgOp product) {
+  std::optional<unsigned> found;
+  for (OpOperand *operand : product.getDpsInputOperands()) {
+    shard::AllGatherOp gather = gatherOf(*operand);
+    if (!gather)
+      continue;
+    AffineExpr along = product.getMatchingIndexingMap(operand).getResult(gather.getGatherAxis().getZExtValue());
+    unsigned loop = cast<AffineDimExpr>(along).getPosition();
+    if (product.getIteratorTypesArray()[loop] == utils::IteratorType::reduction)
+      return loop;
+    found = found.value_or(loop);
+  }
+  return found;
+}
+
+std::optional<Multiplied> multiplied(linalg::LinalgOp product, OpOperand &operand, unsigned loop,
+                                     SymbolTableCollection &symbols) {
+  if (!cast<ShapedType>(operand.get().getType()).hasStaticShape())
+    return std::nullopt;
+  Multiplied found{operand.get(), dimensionOf(product, operand, loop), {}, {}};
+  shard::AllGatherOp gather = gatherOf(operand);
+  if (!gather || !found.dimension || gather.getGatherAxis() != *found.dimension)
     return found;
   found.gather = gather;
   found.value = gather.getInput();
@@ -55,20 +72,32 @@ std::optional<Multiplied> multiplied(linalg::LinalgOp product, OpOperand &operan
   return found;
 }
 
+/// Where a panel is: `width` entries along a dimension, from `start` on.
+struct Slice {
+  SmallVector<OpFoldResult> offsets, sizes, strides;
+
+  Slice(OpBuilder &builder, Value of, int64_t dimension, int64_t start, int64_t width) {
+    auto type = cast<RankedTensorType>(of.getType());
+    for (auto [position, size] : llvm::enumerate(type.getShape())) {
+      bool cut = int64_t(position) == dimension;
+      offsets.push_back(builder.getIndexAttr(cut ? start : 0));
+      sizes.push_back(builder.getIndexAttr(cut ? width : size));
+      strides.push_back(builder.getIndexAttr(1));
+    }
+  }
+};
+
 /// Panel `number` of `count`, which the processes that have it broadcast.
 Value panelOf(OpBuilder &builder, Location location, Multiplied operand, int64_t number, int64_t count) {
-  auto type = cast<RankedTensorType>(operand.value.getType());
+  if (!operand.dimension)
+    return operand.value;
   int64_t inBlock = count / operand.blocks;
-  int64_t width = type.getDimSize(operand.dimension) / inBlock;
-  SmallVector<OpFoldResult> offsets(type.getRank(), builder.getIndexAttr(0)), sizes,
-      strides(type.getRank(), builder.getIndexAttr(1));
-  for (int64_t size : type.getShape())
-    sizes.push_back(builder.getIndexAttr(size));
-  offsets[operand.dimension] = builder.getIndexAttr(number % inBlock * width);
-  sizes[operand.dimension] = builder.getIndexAttr(width);
+  int64_t width = cast<RankedTensorType>(operand.value.getType()).getDimSize(*operand.dimension) / inBlock;
   Value slice = operand.value;
-  if (inBlock > 1)
-    slice = tensor::ExtractSliceOp::create(builder, location, slice, offsets, sizes, strides);
+  if (inBlock > 1) {
+    Slice at(builder, slice, *operand.dimension, number % inBlock * width, width);
+    slice = tensor::ExtractSliceOp::create(builder, location, slice, at.offsets, at.sizes, at.strides);
+  }
   if (!operand.gather)
     return slice;
   SmallVector<int64_t> root(operand.grid.size());
@@ -78,6 +107,12 @@ Value panelOf(OpBuilder &builder, Location location, Multiplied operand, int64_t
   return shard::BroadcastOp::create(builder, location, slice.getType(), operand.gather.getGridAttr(),
                                     operand.gather.getGridAxesAttr(), slice, builder.getDenseI64ArrayAttr(root),
                                     ValueRange());
+}
+
+/// The product of some operands, added to `sums`.
+Value productOf(OpBuilder &builder, linalg::LinalgOp product, SmallVector<Value> operands, Value sums) {
+  operands.push_back(sums);
+  return mlir::clone(builder, product, sums.getType(), operands)->getResult(0);
 }
 
 struct ShardPanels final : impl::ShardPanelsBase<ShardPanels> {
@@ -91,7 +126,7 @@ struct ShardPanels final : impl::ShardPanelsBase<ShardPanels> {
     }
     SmallVector<linalg::LinalgOp> products;
     getOperation()->walk([&](linalg::LinalgOp op) {
-      if (linalg::isaContractionOpInterface(op) && op.hasPureTensorSemantics())
+      if (linalg::isaContractionOpInterface(op) && op.hasPureTensorSemantics() && op.getNumReductionLoops() == 1)
         products.push_back(op);
     });
     for (linalg::LinalgOp product : products)
@@ -100,30 +135,47 @@ struct ShardPanels final : impl::ShardPanelsBase<ShardPanels> {
 
   void split(linalg::LinalgOp product) {
     SymbolTableCollection symbols;
+    std::optional<unsigned> loop = gatheredLoop(product);
+    if (!loop)
+      return;
     SmallVector<Multiplied> operands;
     int64_t count = 1;
     for (OpOperand *operand : product.getDpsInputOperands()) {
-      std::optional<Multiplied> found = multiplied(product, *operand, symbols);
+      std::optional<Multiplied> found = multiplied(product, *operand, *loop, symbols);
       if (!found)
         return;
       count = std::lcm(count, found->blocks);
       operands.push_back(*found);
     }
-    int64_t depth = cast<ShapedType>(product.getDpsInputs()[0].getType()).getDimSize(operands[0].dimension);
-    if (count == 1 || depth % (count * multiple) != 0)
+    bool summed = product.getIteratorTypesArray()[*loop] == utils::IteratorType::reduction;
+    int64_t extent = product.getStaticLoopRanges()[*loop], deep = summed ? multiple : 1;
+    if (count == 1 || extent % (count * deep) != 0)
       return;
     int64_t finer = perBlock;
-    while (depth % (count * multiple * finer) != 0)
+    while (extent % (count * deep * finer) != 0)
       --finer;
     count *= finer;
     OpBuilder builder(product);
     Value sums = product.getDpsInits()[0];
+    std::optional<int64_t> cut = dimensionOf(product, *product.getDpsInitOperand(0), *loop);
+    // Each panel of C is filled when it is multiplied.
+    auto fill = cut ? sums.getDefiningOp<linalg::FillOp>() : nullptr;
+    if (fill)
+      sums = fill.getOutputs()[0];
     for (int64_t number = 0; number != count; ++number) {
       SmallVector<Value> given;
       for (const Multiplied &operand : operands)
         given.push_back(panelOf(builder, product.getLoc(), operand, number, count));
-      given.push_back(sums);
-      sums = mlir::clone(builder, product, product->getResultTypes(), given)->getResult(0);
+      if (!cut) {
+        sums = productOf(builder, product, given, sums);
+        continue;
+      }
+      Slice at(builder, sums, *cut, number * (extent / count), extent / count);
+      Value part = tensor::ExtractSliceOp::create(builder, product.getLoc(), sums, at.offsets, at.sizes, at.strides);
+      if (fill)
+        part = linalg::FillOp::create(builder, fill.getLoc(), fill.getInputs()[0], part).getResult(0);
+      part = productOf(builder, product, given, part);
+      sums = tensor::InsertSliceOp::create(builder, product.getLoc(), part, sums, at.offsets, at.sizes, at.strides);
     }
     product->getResult(0).replaceAllUsesWith(sums);
     product->erase();

@@ -62,10 +62,12 @@ linalg::LinalgOp consumerOf(Value tensor) {
   return product && linalg::isaContractionOpInterface(product) ? product : nullptr;
 }
 
-/// The product whose sums another one goes on adding to.
-linalg::LinalgOp before(linalg::LinalgOp product) {
-  auto found = product.getDpsInits()[0].getDefiningOp<linalg::LinalgOp>();
-  return found && linalg::isaContractionOpInterface(found) ? found : nullptr;
+/// The product that comes next before or after an op in its block.
+linalg::LinalgOp neighbor(Operation *op, bool later) {
+  while ((op = later ? op->getNextNode() : op->getPrevNode()))
+    if (auto found = dyn_cast<linalg::LinalgOp>(op); found && linalg::isaContractionOpInterface(found))
+      return found;
+  return nullptr;
 }
 
 /// Converts the collectives of one function.
@@ -208,7 +210,7 @@ private:
     Operation *first = op, *last = product;
     linalg::LinalgOp earlier = product;
     for (int64_t step = 0; step != ahead && earlier; ++step)
-      if ((earlier = before(earlier)))
+      if ((earlier = neighbor(earlier, /*later=*/false)))
         first = earlier;
     // What one product takes starts together.
     if (first == op)
@@ -218,9 +220,8 @@ private:
     if (!isa<BlockArgument>(op.getInput()) && !(slice && isa<BlockArgument>(slice.getSource())))
       first = op;
     // One product later others have had time to receive what they are sent.
-    if (linalg::LinalgOp later = ahead > 0 ? consumerOf(product->getResult(0)) : nullptr)
-      if (later->getBlock() == op->getBlock())
-        last = later;
+    if (linalg::LinalgOp later = ahead > 0 ? neighbor(product, /*later=*/true) : nullptr)
+      last = later;
     return {first, last};
   }
 

@@ -22,8 +22,8 @@ from tilewright.tuning.calls import compile as compile_one
 
 Array = np.ndarray[Any, Any]
 _SUMMED = ("f32", "f64", "i32", "i64")
-_PANEL_DEPTH, _MOST_PANELS = 512, 4
-"""A panel of 512 is deeper than the blocks that kernels cut K into; the first and the last of four are sent while nothing is computed."""
+_PANEL, _MOST_PANELS = 512, 4
+"""A panel of 512 is as large as the blocks that kernels cut K into; the first of four is sent while nothing is computed."""
 
 
 class Product:
@@ -124,7 +124,7 @@ def compile(
     Args:
         spec: The whole product: plain, of static extents.
         comm: An ``mpi4py`` communicator, or the `Grid` that other products are on; None: all processes.
-        grid: How many processes each axis of the grid has; None: one axis, or, for "summa", two that are as equal as can be.
+        grid: How many processes each axis of the grid has; None: one axis, or, where the schedule has two, two that are as equal as can be.
         schedule: A name of `SCHEDULES`, or a `Sharding`.
         threads: Most threads of a process.
         panels: In how many panels a process's block of K is sent, at most: while one is computed, the next one is sent. None: as many as a
@@ -145,7 +145,7 @@ def compile(
     size: int = processes.Get_size()
     if grid is None:
         rows = max(each for each in range(1, size + 1) if size % each == 0 and each * each <= size)
-        grid = (rows, size // rows) if schedule == "summa" else (size,)
+        grid = (rows, size // rows) if named(schedule).axes > 1 else (size,)
     return Product(spec, Grid(processes, tuple(grid)), schedule, threads, panels)
 
 
@@ -213,5 +213,6 @@ def _require(name: str, given: object, shape: tuple[int, int], dtype: np.dtype[A
 
 
 def _panels(made: Program) -> int:
-    """In how many panels a block of K is sent: each of a depth at which kernels are fast, few for the ends of the pipeline to be short."""
-    return max(1, min(_MOST_PANELS, made.blocks["a"][1] // _PANEL_DEPTH, made.blocks["b"][0] // _PANEL_DEPTH))
+    """In how many panels a block is sent: each so large that kernels are fast, few for the ends of the pipeline to be short."""
+    extents = [made.blocks[each.operand][each.dimension] for each in made.gathers if made.count(each) > 1]
+    return max(1, min([_MOST_PANELS, *(extent // _PANEL for extent in extents)]))

@@ -31,16 +31,27 @@ class Sharding:
     c: Split
     sums: Split | None = None
 
+    @property
+    def axes(self) -> int:
+        """How many axes a grid for it has, at least."""
+        splits = (self.a, self.b, self.c, *([] if self.sums is None else [self.sums]))
+        return max((axis + 1 for split in splits for each in split for axis in each), default=1)
+
 
 _ALONG_ROWS: Split = ((0,), ())
 _ALONG_COLUMNS: Split = ((), (0,))
 _WHOLE: Split = ((), ())
 _BLOCKS: Split = ((0,), (1,))
+_BLOCKS_ACROSS: Split = ((1,), (0,))
 
 SCHEDULES: Mapping[str, Sharding] = MappingProxyType(
     {
         # C stays where it is; rows of processes gather A, columns of processes B. Source: van de Geijn and Watts, SUMMA, 1997.
         "summa": Sharding(_BLOCKS, _BLOCKS, _BLOCKS),
+        # A stays: columns of processes gather B, whose K is split as A's is, and each row adds up its parts of C. Source: Schatz,
+        # van de Geijn, Poulson, Parallel matrix multiplication: a systematic journey, 2016.
+        "stationary_a": Sharding(_BLOCKS, _BLOCKS_ACROSS, _BLOCKS, sums=((0,), ())),
+        "stationary_b": Sharding(_BLOCKS_ACROSS, _BLOCKS, _BLOCKS, sums=((), (1,))),
         "rows": Sharding(_ALONG_ROWS, _ALONG_ROWS, _ALONG_ROWS),
         "columns": Sharding(_ALONG_COLUMNS, _ALONG_COLUMNS, _ALONG_COLUMNS),
         # Each process multiplies its part of K; the sums are added where they go.

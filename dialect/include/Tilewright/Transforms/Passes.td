@@ -102,12 +102,12 @@ def SimplifyShards : Pass<"tilewright-simplify-shards"> {
 }
 
 def ShardPanels : Pass<"tilewright-shard-panels", "::mlir::func::FuncOp"> {
-  let summary = "Multiplies panel by panel what processes would gather along K first";
+  let summary = "Multiplies panel by panel what processes would gather first";
   let description = [{
-    A product whose operands are gathered along the dimension that it sums over, by `shard.all_gather`, becomes a chain of products of panels. In each one,
+    A product whose operands are gathered by `shard.all_gather` along the dimension that it sums over becomes a chain of products of panels. In each one,
     the processes that have a panel broadcast it. Panels go in the order of K, so that every process adds up in the order of one process alone:
-    van de Geijn and Watts, SUMMA: scalable universal matrix multiplication algorithm, 1997. There are as many panels as blocks of the operand that has more, or
-    `per-block` times that.
+    van de Geijn and Watts, SUMMA: scalable universal matrix multiplication algorithm, 1997. Where an operand is gathered along M or N alone, each product has a panel of C.
+    There are as many panels as blocks of the operand that has more, or `per-block` times that.
   }];
   let dependentDialects = ["::mlir::linalg::LinalgDialect", "::mlir::shard::ShardDialect", "::mlir::tensor::TensorDialect"];
   let options = [
