@@ -1,23 +1,27 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Products over processes: what MLIR's partition leaves for each process, and, where MPI is installed, results on two processes."""
 
+import ctypes
 import json
 import math
 import os
 import shutil
 import subprocess
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import numpy as np
 import pytest
 import tilewright as tw
 from tilewright import distributed
+from tilewright._runtime import Code
 from tilewright.bench import environments
 from tilewright.cli import main
 from tilewright.distributed import measuring, native
 from tilewright.distributed.partition import Gather, Reduce, program
 from tilewright.distributed.shardings import SCHEDULES, Sharding
+from tilewright.payload.abi import ENTRY
 from tilewright.targets import resolve
 
 HERE = Path(__file__).parent
@@ -161,6 +165,84 @@ def test_panels_are_as_deep_as_instructions_add_up():
     spec, grid = tw.MatmulSpec.from_dtypes(8, 8, 12, "bf16,bf16,f32"), (1, 4)
     built = native.build(program(spec, SCHEDULES["summa"], grid), "MPICH", resolve("sapphirerapids"), panels=1)
     assert {each.k for each in built.kernels.values()} == {12}
+
+
+class Pretended:
+    """Symbols that the compiled function is linked with in place of MPI's and of kernels: what it calls, in its order.
+
+    Attributes:
+        events: Of each message the function and its tag; "product" of each call of a kernel.
+        failing: The function of MPI that fails, and the code that it returns then.
+    """
+
+    def __init__(self, built, *, rank=0, failing=("", 0)):
+        self.events, self.failing, self._kept = [], failing, []
+        pointer, integer = ctypes.c_void_p, ctypes.c_int32
+        message = (pointer, integer, integer, integer, integer, integer, pointer)
+        leading = (ctypes.c_int64,) * 3 + (pointer, ctypes.c_int64) * 3
+
+        def place(_comm, found):
+            ctypes.cast(found, ctypes.POINTER(integer))[0] = rank
+            return self.code("MPI_Comm_rank")
+
+        given = {
+            "MPI_Comm_rank": self.function(place, integer, pointer),
+            "MPI_Wait": self.function(lambda *_: self.code("MPI_Wait"), pointer, pointer),
+        }
+        for name in ("MPI_Isend", "MPI_Irecv"):
+            given[name] = self.function(partial(self.message, name), *message)
+        for symbol in built.kernels:
+            given[symbol] = self.function(lambda *_: self.events.append("product") or self.code("kernel"), *leading)
+        self._code = Code(built.object, ENTRY, given=given)
+        arguments = [pointer] * 2 + [ctypes.c_int64] * len(built.communicators) + [pointer]
+        self.call = ctypes.CFUNCTYPE(integer, *arguments)(self._code.address)
+
+    def function(self, call, *arguments):
+        """The address of a function of C."""
+        self._kept.append(made := ctypes.CFUNCTYPE(ctypes.c_int32, *arguments)(call))
+        return ctypes.cast(made, ctypes.c_void_p).value
+
+    def code(self, name):
+        return self.failing[1] if name == self.failing[0] else 0
+
+    def message(self, name, _start, _count, _type, partner, tag, _comm, _request):
+        if partner >= 0:
+            self.events.append((name, tag))
+        return self.code(name)
+
+
+def pretended(**options):
+    """The second of two processes in a row, whose partner has the first two of four panels of A."""
+    built = native.build(program(SPEC, SCHEDULES["summa"], (1, 2)), "MPICH", resolve("host"), panels=2)
+    a, b, c = (np.zeros(shape, np.float32) for shape in ((64, 16), (32, 24), (64, 24)))
+    made = Pretended(built, rank=1, **options)
+    return made, made.call(a.ctypes.data, b.ctypes.data, 7, c.ctypes.data)
+
+
+def test_a_panel_is_on_its_way_while_the_one_before_is_multiplied():
+    made, status = pretended()
+    assert status == 0
+    received, sent = [("MPI_Irecv", tag) for tag in (1, 2)], [("MPI_Isend", tag) for tag in (3, 4)]
+    assert made.events == [*received, "product", sent[0], "product", sent[1], "product", "product"]
+
+
+@pytest.mark.parametrize("name", ["MPI_Comm_rank", "MPI_Isend", "MPI_Irecv", "MPI_Wait"])
+def test_what_mpi_returns_is_not_lost(name):
+    assert pretended(failing=(name, 15))[1] == 15
+
+
+def test_what_kernels_return_is_not_lost():
+    assert pretended(failing=("kernel", 2))[1] == -2
+
+
+def test_summa_is_within_a_constant_of_the_lower_bound():
+    """Source: Irony, Toledo, Tiskin, Communication lower bounds for distributed-memory matrix multiplication, 2004, theorem 3.1."""
+    for count in (4096, 16384):
+        size, side = 4096, math.isqrt(count)
+        words = program(tw.MatmulSpec(size, size, size), SCHEDULES["summa"], (side, side)).bytes_sent / 4
+        memory = 3 * size**2 / count
+        least = size**3 / (2 * math.sqrt(2) * count * math.sqrt(memory)) - memory
+        assert least < words < 16 * least
 
 
 @pytest.fixture
