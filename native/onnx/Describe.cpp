@@ -10,7 +10,7 @@ namespace {
 
 // Described with their elements: single numbers, and lists of integers, which operators have as operands.
 constexpr size_t numberBytes = 8, listBytes = 64;
-constexpr int int64Type = 7; // Of ONNXTensorElementDataType.
+constexpr int int64Type = 7, textType = 8; // Of ONNXTensorElementDataType.
 
 std::string hexadecimal(const void *data, size_t size) {
   static const char digits[] = "0123456789abcdef";
@@ -62,8 +62,9 @@ std::string value(const Session &session, const ValueInfo *given) {
   if (session.get<IsConstant, bool>(given)) {
     text += ",\"constant\":true";
     const auto *initial = session.get<GetInitializer, const Value *>(given);
-    size_t size = initial ? session.get<GetTensorBytes, size_t>(initial) : 0;
-    bool isList = info && session.get<GetTensorElementType, int>(info) == int64Type;
+    int element = info ? session.get<GetTensorElementType, int>(info) : textType;
+    size_t size = initial && element != textType ? session.get<GetTensorBytes, size_t>(initial) : 0;
+    bool isList = element == int64Type;
     if (size && size <= (isList ? listBytes : numberBytes))
       text += ",\"data\":\"" + hexadecimal(session.get<GetTensorData, const void *>(initial), size) + "\"";
   }

@@ -157,6 +157,49 @@ def values_that_others_read_stay() -> None:
 
 
 @case
+def texts_and_long_attributes_are_left_alone() -> None:
+    numbers = list(range(1000))
+    fields = {"domain": "ai.onnx.ml", "keys_int64s": numbers, "values_floats": list(map(float, numbers))}
+    nodes = [node("MatMul", ["x", "w"], ["y"]), node("LabelEncoder", ["l"], ["e"], **fields)]
+    nodes.append(node("StringConcat", ["s", "end"], ["joined"]))
+    texts = numpy_helper.from_array(np.array(["end"], object), "end")
+    graph = helper.make_graph(
+        nodes,
+        "model",
+        [helper.make_tensor_value_info(*each) for each in (("x", 1, ["batch", 33]), ("l", 7, [2]), ("s", 8, [1]))],
+        [helper.make_tensor_value_info(*each, None) for each in (("y", 1), ("e", 1), ("joined", 8))],
+        [numpy_helper.from_array(WEIGHTS["w"], "w"), texts],
+    )
+    opsets = [helper.make_opsetid("", 21), helper.make_opsetid("ai.onnx.ml", 3)]
+    made = helper.make_model(graph, opset_imports=opsets, ir_version=10).SerializeToString()
+    kernels = built(made, "texts")
+    assert kernels.left == {"ml.LabelEncoder": 1, "StringConcat": 1}
+    feeds = {"x": real(2, 33), "l": np.array([3, 7]), "s": np.array(["at "], object)}
+    got, expected = (
+        each.run(None, feeds)
+        for each in (two.session(made, kernels), ort.InferenceSession(made, providers=["CPUExecutionProvider"]))
+    )
+    assert (np.abs(got[0] - expected[0]) <= 2 * PRODUCT_BOUND).all()
+    assert (got[1].tolist(), got[2].tolist()) == ([3.0, 7.0], ["at end"])
+
+
+@case
+def products_inside_of_branches() -> None:
+    def branch(name: str, bias: str) -> Any:
+        nodes = [node("MatMul", ["x", "w"], [f"{name}t"]), node("Add", [f"{name}t", bias], [f"{name}y"])]
+        return helper.make_graph(nodes, name, [], [helper.make_tensor_value_info(f"{name}y", 1, ["batch", 9])])
+
+    nodes = [node("If", ["c"], ["y"], then_branch=branch("then", "b"), else_branch=branch("else", "d"))]
+    weights = {"w": WEIGHTS["w"], "b": WEIGHTS["b"], "d": real(9)}
+    made = model(nodes, {"x": ["batch", 33], "c": (9, [])}, ["y"], weights)
+    kernels = built(made, "branches")
+    assert kernels.left == {"If": 1}
+    session = two.session(made, kernels)
+    for chosen in (True, False):
+        compare(made, session, {"x": real(3, 33), "c": np.array(chosen)}, PRODUCT_BOUND)
+
+
+@case
 def attention_operators() -> None:
     made = model(
         [
