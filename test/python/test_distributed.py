@@ -200,7 +200,7 @@ class Pretended:
     def function(self, call, *arguments):
         """The address of a function of C."""
         self._kept.append(made := ctypes.CFUNCTYPE(ctypes.c_int32, *arguments)(call))
-        return ctypes.cast(made, ctypes.c_void_p).value
+        return ctypes.cast(made, ctypes.c_void_p).value or 0
 
     def code(self, name):
         return self.failing[1] if name == self.failing[0] else 0
