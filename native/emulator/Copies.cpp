@@ -182,10 +182,15 @@ void take(Thread &thread, BoxCopy &copy) {
   Cluster &cluster = *thread.block->cluster;
   Agent agent = cluster.storer(thread);
   Toucher who{agent, ++cluster.laneTimes[agent], *copy.begun, true, copy.what};
-  cluster.owner(copy.shared)->shared.read(Cluster::offset(copy.shared), boxBytes(*copy.map), who);
+  SharedMemory &shared = cluster.owner(copy.shared)->shared;
   copy.taken.resize(boxBytes(*copy.map));
-  forEach(*copy.map, copy.at, [&](uint64_t where, std::byte *) {
-    std::memcpy(&copy.taken[where], element(copy.shared, where, *copy.map), copy.map->elementBytes);
+  // What lies outside of the tensor, such as padding, is not looked at.
+  forEach(*copy.map, copy.at, [&](uint64_t where, const std::byte *address) {
+    if (!address)
+      return;
+    const std::byte *from = element(copy.shared, where, *copy.map);
+    shared.read(Cluster::offset(from), copy.map->elementBytes, who);
+    std::memcpy(&copy.taken[where], from, copy.map->elementBytes);
   });
 }
 

@@ -354,6 +354,15 @@ def test_a_bulk_store_is_complete_behind_a_wait_for_more_than_its_reads() -> Non
         run(only_read.replace("ld.global.b32 %d, [%at];", "st.global.b32 [%at], 1;"), "stored", LANES, map_, array, out)
 
 
+def test_padding_of_a_stored_box_is_not_read() -> None:
+    """A box wider than its tensor: what lies outside need not have been written."""
+    memory, out = np.zeros(LANES + 4, np.uint32), np.zeros(LANES, np.uint32)
+    array = memory[-memory.ctypes.data % 16 // 4 :][:LANES]
+    text = STORED.replace("box[128]", "box[160]")
+    run(text, "stored", LANES, TensorMap(array, (LANES + 8,), writable=True, by_value=True), array, out)
+    assert (out == np.arange(LANES)).all()
+
+
 def test_findings_that_are_allowed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     file = str(tmp_path / "k.ptx")
     Path(file).write_text(kernel_of(EXCHANGED.replace("BARRIER", "")))
