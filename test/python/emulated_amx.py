@@ -53,6 +53,22 @@ np.savez(file, *arrays)
 print(json.dumps([status, counts]))
 """
 
+AS_HOST = """
+import ctypes, sys
+from tilewright.targets import host
+
+architecture, flags = host.machine()
+host.machine = lambda: (architecture, flags | {"amx_tile", "amx_bf16", "amx_int8"})
+emulator = ctypes.CDLL(sys.argv[1])
+assert emulator.amx_emulate() == 0
+
+
+def products():
+    return sum((ctypes.c_uint64 * 13).in_dll(emulator, "amx_counts")[7:])
+
+"""
+"""What a Python program begins with, whose first argument is the emulator, so that it is on this machine with AMX."""
+
 
 def target(*features: str) -> tw.Target:
     """The host with AMX and more features, under another name."""

@@ -2,6 +2,7 @@
 """Kernels with AMX: their numbers and their instructions, on the hardware or on an emulator of it."""
 
 import subprocess
+import sys
 from math import prod
 from pathlib import Path
 
@@ -11,6 +12,7 @@ import pytest
 import tilewright as tw
 from products import assert_right, uniform
 from tilewright.dtypes import to_numpy
+from tilewright.schedules.models import blocking
 
 TYPES = {
     "bf16": ("bf16", "bf16", "f32", "tdpbf16ps"),
@@ -216,6 +218,68 @@ def test_subnormal_elements(tmp_path, emulator, types):
     result, _ = amx.run(tmp_path, emulator, kernel, spec, (tiny, ones, np.zeros(spec.c_shape, np.float32)))
     # Those of bf16 are subnormal in f32 too, and zeros to TDPBF16PS; those of f16 are not.
     assert (result == (0 if types == "bf16" else spec.k * float(tiny[0, 0]))).all()
+
+
+@pytest.mark.parametrize(
+    ("types", "fields", "threads"),
+    [("bf16", {}, 1), ("u8,i8", {"beta": 1}, 1), ("bf16", {"beta": 1}, 2)],
+)
+def test_sums_wait_where_their_rows_are_in_sets_of_their_own(tmp_path, emulator, types, fields, threads):
+    a, b, c, _ = TYPES[types]
+    # Rows of C, 4096 bytes apart, would be in one set of L1.
+    spec = tw.MatmulSpec(m=70, n=1024, k=130, a=a, b=b, c=c, **fields)
+    sizes = {"mr": 32, "nr": 32, "mc": 64, "nc": 512, "kc": 64 // spec.a_type.bytes * 2}
+    target = amx.target()
+    assert blocking.stages_c(spec, target, blocking.Blocking(**sizes))
+    operands = uniform(spec)
+    kernel = amx.build_kernel(tmp_path, spec, target, "packed", sizes, threads=threads)
+    result, counts = amx.run(tmp_path, emulator, kernel, spec, operands)
+    assert_right(spec, operands, result)
+    assert not counts or counts["crowded"] == 0
+
+
+_OPERATORS = (
+    amx.AS_HOST
+    + """
+import os
+import numpy as np
+import tilewright as tw
+from tilewright.payload.reference import within_bound
+from tilewright.payload.samples import values
+
+half = {"a": "bf16", "c": "bf16", "epilogue": (tw.bias(), tw.relu())}
+of_bytes = {"a": "u8", "b": "i8", "stride": 2, "padding": 1}
+CONVOLUTIONS = (
+    tw.Conv2dSpec(1, 14, 14, 64, 40, 3, 3, a="bf16", padding="same"),
+    tw.Conv2dSpec(1, 9, 9, 64, 40, 3, 3, **half, padding="same"),
+    tw.Conv2dSpec(2, 7, 7, 64, 48, 3, 3, a="bf16", w_packed=True),
+    tw.Conv2dSpec(1, 14, 14, 32, 48, 3, 3, a="bf16", layout="nchw", padding=1),
+    tw.Conv2dSpec(2, 9, 9, 33, 17, 1, 1, a="u8", b="i8"),
+    tw.Conv2dSpec(1, 15, 15, 64, 33, 3, 3, **of_bytes),
+)
+ATTENTION = (
+    tw.AttentionSpec(70, 90, 64, heads=2, q="bf16", causal=True),
+    tw.AttentionSpec(33, 33, 40, heads=2, kv_heads=1, q="bf16", mask="u8", mask_axes="mn"),
+)
+for spec in (*CONVOLUTIONS, *ATTENTION):
+    random = np.random.default_rng(0)
+    given = [values(random, each.shape, each.type) for each in spec.operands]
+    kernel, before = tw.compile(spec, cache=False), products()
+    stored = [given[0], kernel.pack("w", given[1])] if getattr(spec, "w_packed", False) else given
+    right = within_bound(kernel(*stored), tw.reference(spec, *given), tw.error_bound(spec, *given)).all()
+    assert right, spec
+    assert spec not in CONVOLUTIONS or products() > before, spec
+print("right", flush=True)
+os._exit(0)
+"""
+)
+
+
+@pytest.mark.skipif(amx.HARDWARE, reason="the machine has AMX, so nothing is emulated")
+def test_convolutions_multiply_tiles_and_attention_is_right_beside_them(emulator):
+    command = [sys.executable, "-I", "-c", _OPERATORS, str(emulator)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout) == (0, "right\n"), done.stderr
 
 
 CONFIG = """

@@ -16,8 +16,8 @@ from tilewright.dims import MAX_EXTENT, Dim, most
 from tilewright.mlir import ir
 from tilewright.schedules import steps
 from tilewright.schedules.models import space
-from tilewright.schedules.models.blocking import Blocking, ceil_div, keeps_c, reads_a
-from tilewright.schedules.steps import batch_loops, knobs, row_blocks
+from tilewright.schedules.models.blocking import Blocking, ceil_div, keeps_c, reads_a, stages_c
+from tilewright.schedules.steps import batch_loops, knobs, row_blocks, staged_sums
 from tilewright.spec import MatmulSpec
 from tilewright.targets.base import Target
 
@@ -49,6 +49,9 @@ def packed(spec: MatmulSpec, target: Target, blocking: Blocking) -> ir.Module:
     comes, and these are packed for each block; where all of K is one slice, B's are packed once::
 
         for jc, ic: for pc: packed_b = ...; packed_a = ...; for jr, ir: ...
+
+    Where its rows would be in the same sets of the caches (`blocking.stages_c`), its sums are scratch of longer rows, and C is written
+    when they are complete.
 
     Where B comes packed, and is one panel (`blocking.reads_a`), A is read once, where it lies: there are no loops jc, pc, ic and jr, and
     the last rows are a tile of their own.
@@ -103,7 +106,8 @@ def packed(spec: MatmulSpec, target: Target, blocking: Blocking) -> ir.Module:
     m, n, k = ((_MANY if isinstance(extent, Dim) else extent) for extent in (spec.m, spec.n, spec.k))
     with steps.script() as script:
         steps.record(script.functions, packed, p, target)
-        size = knobs.sizes(space.PACKED, whole, target, p, padded=True, unit_of_k=step)
+        staged = stages_c(spec, target, p)
+        size = knobs.sizes(space.PACKED, whole, target, p, padded=not staged, unit_of_k=step)
         loops = {
             "jc": ([0, size["nc"], 0], p.nc < n),
             "pc": ([0, 0, size["kc"]], p.kc < k and not spec.fused),
@@ -114,7 +118,8 @@ def packed(spec: MatmulSpec, target: Target, blocking: Blocking) -> ir.Module:
         kept = keeps_c(spec, target) and loops["pc"][1]
         if kept:
             loops = {name: loops[name] for name in ("jc", "ic", "pc", "jr", "ir")}
-        tile = _tile_nest(script, whole, {name: sizes for name, (sizes, wanted) in loops.items() if wanted})
+        nest = {name: sizes for name, (sizes, wanted) in loops.items() if wanted}
+        tile = _tile_nest(script, whole, nest, target if staged else None)
         steps.merge_slices(script.functions)
         rows = 0 if in_place else size["mr"]
         tile = steps.pad(tile, spec, sizes=[rows, size["nr"], size["kc"]], pack=[not in_place, True, False])
@@ -179,6 +184,8 @@ def packed(spec: MatmulSpec, target: Target, blocking: Blocking) -> ir.Module:
         if write is None:
             fills = row_blocks.fills(script) if whole.has_rows else None
             _write_sums(script.functions, spec, looped=looped, fills=fills, split=not in_place)
+            if staged:
+                staged_sums.write(script, spec, target.lanes(spec.acc_type))
             if whole.has_rows:  # What was filled is followed through ops on tensors, and not into loops.
                 row_blocks.finish(script, target.lanes(spec.c_type))
         else:
@@ -186,8 +193,13 @@ def packed(spec: MatmulSpec, target: Target, blocking: Blocking) -> ir.Module:
     return script.module
 
 
-def _tile_nest(script: steps.Script, spec: MatmulSpec, loops: Mapping[str, Sequence[steps.Size]]) -> steps.Handle:
-    """Tiles the product by one loop for each of `loops`, outermost first, with what is done to its sums inside."""
+def _tile_nest(
+    script: steps.Script, spec: MatmulSpec, loops: Mapping[str, Sequence[steps.Size]], staged: Target | None
+) -> steps.Handle:
+    """Tiles the product by one loop for each of `loops`, outermost first, with what is done to its sums inside.
+
+    With `staged`, the target, the sums of a block of C are scratch.
+    """
     if spec.has_rows:
         tile = row_blocks.take_apart(script, spec, loops.get("ic"))
         loops, spec = {name: sizes for name, sizes in loops.items() if name != "ic"}, spec.inner
@@ -195,6 +207,9 @@ def _tile_nest(script: steps.Script, spec: MatmulSpec, loops: Mapping[str, Seque
     around = ("jc", "pc") if batch_loops.shared_axes(spec) else ()
     batch_loops.take_apart(script, spec, [sizes for name, sizes in loops.items() if name in around])
     tile = batch_loops.match_result(script, spec)
+    if staged is not None:
+        blocks = [sizes for name, sizes in loops.items() if name in ("jc", "ic")]
+        tile, around = staged_sums.tile(script, tile, blocks, spec, staged), ("jc", "ic")
     return _tiled(script, spec, tile, [sizes for name, sizes in loops.items() if name not in around])
 
 

@@ -12,15 +12,16 @@ block is about as large as the others.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping
-from dataclasses import asdict, dataclass, fields, replace
+from collections.abc import Iterator
+from dataclasses import asdict, replace
 from functools import cache
 
 from tilewright.dims import most as most_of
 from tilewright.dtypes import DType, dtype
-from tilewright.errors import ScheduleError, SpecError
+from tilewright.errors import SpecError
 from tilewright.schedules.models import far_columns, few_columns, tile_blocks, tiles
 from tilewright.schedules.models.code_tables import table
+from tilewright.schedules.models.sizes import MAX_SIZE, Blocking, ceil_div, even
 from tilewright.spec import MatmulSpec
 from tilewright.targets.base import Target
 
@@ -95,72 +96,6 @@ holds it."""
 
 _HELD_LIMIT = 32 << 20
 """Bytes of the last-level cache at most that one core counts on: virtual machines report all of a package's."""
-
-_MAX_SIZE = 2**31 - 1
-"""As the largest extent."""
-
-
-@dataclass(frozen=True, slots=True)
-class Blocking:
-    """The sizes of a schedule, in elements.
-
-    Attributes:
-        mr: Rows of the register tile.
-        nr: Columns of the register tile.
-        mc: Rows of a block of A; a multiple of `mr` unless it covers all rows.
-        nc: Columns of a block of B; a multiple of `nr` unless it covers all columns.
-        kc: Depth of the blocks.
-    """
-
-    mr: int
-    nr: int
-    mc: int
-    nc: int
-    kc: int
-
-    def __post_init__(self) -> None:
-        """Checks the sizes.
-
-        Raises:
-            ScheduleError: One is no int, or not from 1 to 2**31 - 1.
-        """
-        for field in fields(self):
-            size = getattr(self, field.name)
-            if not isinstance(size, int) or isinstance(size, bool) or not 0 < size <= _MAX_SIZE:
-                raise ScheduleError(
-                    f"{field.name} is {size!r}", where="schedule parameters", expected=f"an int from 1 to {_MAX_SIZE}"
-                )
-
-    def replaced(self, overrides: Mapping[str, int]) -> Blocking:
-        """The same with some sizes overridden by name.
-
-        Raises:
-            ScheduleError: A name is unknown or a size is no int above zero.
-        """
-        if not isinstance(overrides, Mapping):
-            raise ScheduleError(
-                f"they are a {type(overrides).__name__}",
-                where="schedule parameters",
-                expected="a mapping of sizes by name",
-            )
-        known = asdict(self)
-        unknown = sorted(set(overrides) - set(known))
-        if unknown:
-            raise ScheduleError(
-                f"unknown parameter {unknown[0]!r}", where="schedule parameters", expected=f"one of {', '.join(known)}"
-            )
-        return Blocking(**{**known, **overrides})
-
-
-def ceil_div(a: int, b: int) -> int:
-    """The quotient rounded up."""
-    return -(-a // b)
-
-
-def even(extent: int, limit: int, unit: int = 1) -> int:
-    """The block size, a multiple of `unit` about as large as `limit` at most, that splits `extent` most evenly."""
-    blocks = max(1, ceil_div(extent, max(limit, unit)))
-    return ceil_div(ceil_div(max(extent, 1), blocks), unit) * unit
 
 
 def register_tiles(target: Target, lanes: int, *, fused: bool = True, rows: int = 1) -> Iterator[tuple[int, int]]:
@@ -259,7 +194,7 @@ def register_tile(
     *,
     nr: int | None = None,
     lanes: int = 0,
-    most: int = _MAX_SIZE,
+    most: int = MAX_SIZE,
     padded: bool = True,
     fused: bool = True,
     rows: int = 1,
@@ -393,6 +328,17 @@ def keeps_c(spec: MatmulSpec, target: Target) -> bool:
     """
     shared = spec.batch and len(spec.b_axes) < len(spec.batch)
     return target.dot(*spec.multiplied).is_tile and not (spec.fused or spec.has_rows or shared)
+
+
+def stages_c(spec: MatmulSpec, target: Target, sizes: Blocking) -> bool:
+    """Whether the sums of such a block wait in scratch: where rows of C are so far apart that those of a tile share sets of L1.
+
+    As those of a whole block then share sets of L2. Blocks of scratch are copied in whole vectors: they divide the columns.
+    """
+    if spec.dynamic or sizes.kc >= spec.k or not keeps_c(spec, target):
+        return False
+    apart = rows_in_l1(target, spec.n * spec.acc_type.bytes) >= tiles.AMX_ROWS
+    return not apart and spec.n % sizes.nc == 0 and sizes.nc % target.lanes(spec.acc_type) == 0
 
 
 def keeps_b(spec: MatmulSpec, target: Target) -> bool:

@@ -1,0 +1,75 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""The sizes of a schedule's blocks, and arithmetic that splits extents into them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, fields
+
+from tilewright.errors import ScheduleError
+
+MAX_SIZE = 2**31 - 1
+"""As the largest extent."""
+
+
+@dataclass(frozen=True, slots=True)
+class Blocking:
+    """The sizes of a schedule, in elements.
+
+    Attributes:
+        mr: Rows of the register tile.
+        nr: Columns of the register tile.
+        mc: Rows of a block of A; a multiple of `mr` unless it covers all rows.
+        nc: Columns of a block of B; a multiple of `nr` unless it covers all columns.
+        kc: Depth of the blocks.
+    """
+
+    mr: int
+    nr: int
+    mc: int
+    nc: int
+    kc: int
+
+    def __post_init__(self) -> None:
+        """Checks the sizes.
+
+        Raises:
+            ScheduleError: One is no int, or not from 1 to 2**31 - 1.
+        """
+        for field in fields(self):
+            size = getattr(self, field.name)
+            if not isinstance(size, int) or isinstance(size, bool) or not 0 < size <= MAX_SIZE:
+                raise ScheduleError(
+                    f"{field.name} is {size!r}", where="schedule parameters", expected=f"an int from 1 to {MAX_SIZE}"
+                )
+
+    def replaced(self, overrides: Mapping[str, int]) -> Blocking:
+        """The same with some sizes overridden by name.
+
+        Raises:
+            ScheduleError: A name is unknown or a size is no int above zero.
+        """
+        if not isinstance(overrides, Mapping):
+            raise ScheduleError(
+                f"they are a {type(overrides).__name__}",
+                where="schedule parameters",
+                expected="a mapping of sizes by name",
+            )
+        known = asdict(self)
+        unknown = sorted(set(overrides) - set(known))
+        if unknown:
+            raise ScheduleError(
+                f"unknown parameter {unknown[0]!r}", where="schedule parameters", expected=f"one of {', '.join(known)}"
+            )
+        return Blocking(**{**known, **overrides})
+
+
+def ceil_div(a: int, b: int) -> int:
+    """The quotient rounded up."""
+    return -(-a // b)
+
+
+def even(extent: int, limit: int, unit: int = 1) -> int:
+    """The block size, a multiple of `unit` about as large as `limit` at most, that splits `extent` most evenly."""
+    blocks = max(1, ceil_div(extent, max(limit, unit)))
+    return ceil_div(ceil_div(max(extent, 1), blocks), unit) * unit
