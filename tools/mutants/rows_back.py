@@ -207,4 +207,12 @@ ROWS = (
         'r"(?P<size>[0-9]{1,3})|',
         ("test_cli_usage.py", "test_cli_run.py"),
     ),
+    Mutant("distributed/native.py", "beta=int(fill is None)", "beta=0", ("test_distributed.py",)),
+    Mutant(
+        "distributed/native.py",
+        "        last.operands[0] = arith.select(fine, arith.subi(none, code_), status)\n",
+        "",
+        ("test_distributed.py",),
+    ),
+    Mutant("distributed/partition.py", " ^ turned[operand]", "", ("test_distributed.py",)),
 )
