@@ -375,6 +375,9 @@ def test_a_block_is_as_the_kernel_says(tmp_path: Path, capsys: pytest.CaptureFix
     (tmp_path / "k.ptx").write_text(kernel_of("mov.u32 %d, 0;"))
     assert main(["emulate", str(tmp_path / "k.ptx"), *GIVEN, "--block", "64"]) == 2
     assert "--block 32,1,1" in capsys.readouterr().err
+    (tmp_path / "k.ptx").write_text(kernel_of("mov.u32 %d, 0;").replace(".reqntid 32", ".reqnctapercluster 2, 1, 1"))
+    assert main(["emulate", str(tmp_path / "k.ptx"), *GIVEN, "--cluster", "4", "--grid", "4"]) == 2
+    assert "--cluster 2,1,1" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(

@@ -29,7 +29,7 @@ def _argument(text: str) -> Argument:
     return checked_kernels.argument(text)
 
 
-_WARP = (32, 1, 1)
+_WARP, _ONE = (32, 1, 1), (1, 1, 1)
 _SIZE = options.Kind("X,Y,Z", _three)
 
 
@@ -38,7 +38,7 @@ _SIZE = options.Kind("X,Y,Z", _three)
 @click.option("--kernel", metavar="NAME", help="The kernel's name, where the file has several.")
 @click.option("--grid", type=_SIZE, default="1", show_default=True, help="Blocks of the launch.")
 @click.option("--block", type=_SIZE, help="Threads of a block; as the kernel says, or else 32.")
-@click.option("--cluster", type=_SIZE, default="1", show_default=True, help="Blocks of a cluster.")
+@click.option("--cluster", type=_SIZE, help="Blocks of a cluster; as the kernel says, or else 1.")
 @click.option("--shared", type=click.IntRange(0, 227 << 10), default=0, metavar="BYTES", help="Dynamic shared memory.")
 @click.option(
     "--arg",
@@ -61,7 +61,7 @@ def emulate(
     kernel: str | None,
     grid: tuple[int, int, int],
     block: tuple[int, int, int] | None,
-    cluster: tuple[int, int, int],
+    cluster: tuple[int, int, int] | None,
     shared: int,
     arguments: tuple[Argument, ...],
     orders: int,
@@ -79,7 +79,7 @@ def emulate(
     from tilewright.runtime.launches import Launch
 
     found = checked_kernels.read(file, kernel)
-    sizes = Launch(grid, block or found.block or _WARP, cluster, dynamic_shared=shared)
+    sizes = Launch(grid, block or found.block or _WARP, cluster or found.cluster or _ONE, dynamic_shared=shared)
     outcome = checked_kernels.run(found, sizes, arguments, range(orders), seconds, allow)
     for line in outcome.findings:
         click.echo(line)

@@ -5,6 +5,6 @@
 instructions to what they do, by subject. Source of all meanings: the PTX ISA manual.
 """
 
-from tilewright.ptx.module import Module, translated
+from tilewright.ptx.module import Kernel, Module, translated
 
-__all__ = ["Module", "translated"]
+__all__ = ["Kernel", "Module", "translated"]

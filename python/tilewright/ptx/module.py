@@ -26,16 +26,29 @@ _HEAD = 'target triple = "nvptx64-nvidia-cuda"\n'
 
 
 @dataclass(frozen=True, slots=True)
+class Kernel:
+    """What a kernel says of its launch.
+
+    Attributes:
+        block: Threads that a block must have along x, y and z; None where PTX leaves that open.
+        cluster: Blocks of a cluster, likewise.
+    """
+
+    block: tuple[int, int, int] | None
+    cluster: tuple[int, int, int] | None
+
+
+@dataclass(frozen=True, slots=True)
 class Module:
     """A PTX module as LLVM IR.
 
     Attributes:
         llvmir: Its text, with kernels of the calling convention ``ptx_kernel``.
-        kernels: Their names, each with the threads that a block must have, or None where PTX leaves that open.
+        kernels: By their names.
     """
 
     llvmir: str
-    kernels: Mapping[str, tuple[int, int, int] | None]
+    kernels: Mapping[str, Kernel]
 
 
 def translated(text: str) -> Module:
@@ -52,7 +65,7 @@ def translated(text: str) -> Module:
         if isinstance(each, parse.Function) and each.body is not None:
             bodies.append(_function(each, each.body, declarations, variables))
             if each.is_kernel:
-                kernels[each.name] = each.block
+                kernels[each.name] = Kernel(each.block, each.cluster)
     inside = [
         _within(each.name, variable)
         for each in declared

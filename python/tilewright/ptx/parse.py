@@ -25,7 +25,7 @@ _FUNCTION = re.compile(
     r"\.(?P<kind>entry|func)\s*(?:\((?P<results>[^)]*)\))?\s*(?P<name>[\w$%]+)\s*(?:\((?P<parameters>.*?)\))?(?P<rest>[^()]*)",
     re.DOTALL,
 )
-_BLOCK_SIZE = re.compile(r"\.reqntid\s+(\d+)\s*(?:,\s*(\d+)\s*)?(?:,\s*(\d+))?")
+_EXTENTS = r"\s+(\d+)\s*(?:,\s*(\d+)\s*)?(?:,\s*(\d+))?"
 
 
 def wrong(line: int, what: str) -> LoweringError:
@@ -127,6 +127,7 @@ class Function:
         results: What it returns.
         parameters: What it takes.
         block: Threads that a block must have, along x, y and z; None where it does not say.
+        cluster: Blocks that a cluster must have, likewise.
         body: Its statements; None of a declaration.
     """
 
@@ -135,6 +136,7 @@ class Function:
     results: tuple[Variable, ...]
     parameters: tuple[Variable, ...]
     block: tuple[int, int, int] | None
+    cluster: tuple[int, int, int] | None
     body: tuple[Statement, ...] | None
 
 
@@ -182,13 +184,13 @@ class _Reader:
         found = _FUNCTION.search(head)
         if found is None:
             raise wrong(line, f"cannot read {head.strip()[:60]!r}")
-        size = _BLOCK_SIZE.search(found["rest"] or "")
         return Function(
             found["name"],
             found["kind"] == "entry",
             _variables(line, found["results"]),
             _variables(line, found["parameters"]),
-            (int(size[1]), int(size[2] or 1), int(size[3] or 1)) if size else None,
+            _extents("reqntid", found["rest"]),
+            _extents("reqnctapercluster", found["rest"]),
             tuple(self._body()) if has_body else None,
         )
 
@@ -232,6 +234,12 @@ class _Reader:
         line = self._line()
         self._at = found.end()
         return line, found[1], found[2]
+
+
+def _extents(name: str, text: str | None) -> tuple[int, int, int] | None:
+    """What a directive of a kernel says of x, y and z."""
+    found = re.search(rf"\.{name}{_EXTENTS}", text or "")
+    return (int(found[1]), int(found[2] or 1), int(found[3] or 1)) if found else None
 
 
 def _variables(line: int, text: str | None) -> tuple[Variable, ...]:

@@ -72,11 +72,13 @@ class Kernel:
         llvmir: The LLVM IR of its module.
         name: Its name there.
         block: Threads that a block must have along x, y and z; None where the file leaves that open.
+        cluster: Blocks of a cluster, likewise.
     """
 
     llvmir: str
     name: str
     block: tuple[int, int, int] | None = None
+    cluster: tuple[int, int, int] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,12 +162,12 @@ def read(file: Path, kernel: str | None = None) -> Kernel:
             remedy="cuobjdump -ptx has the PTX of a compiled kernel",
         )
     text = file.read_text(encoding="utf-8")
-    blocks: Mapping[str, tuple[int, int, int] | None] = {}
+    said: Mapping[str, ptx.Kernel] = {}
     if file.suffix == ".mlir":
         text = _translated(text, file)
     elif file.suffix == ".ptx":
         module = ptx.translated(text)
-        text, blocks = module.llvmir, module.kernels
+        text, said = module.llvmir, module.kernels
     names = list(dict.fromkeys(name for pattern in _KERNELS for name in pattern.findall(text)))
     if kernel is None and len(names) == 1:
         kernel = names[0]
@@ -175,7 +177,8 @@ def read(file: Path, kernel: str | None = None) -> Kernel:
             where=str(file),
             expected=f"one of {', '.join(names)}" if names else "a function of the calling convention ptx_kernel",
         )
-    return Kernel(text, kernel, blocks.get(kernel))
+    about = said.get(kernel, ptx.Kernel(None, None))
+    return Kernel(text, kernel, about.block, about.cluster)
 
 
 def _translated(text: str, file: Path) -> str:
@@ -215,15 +218,16 @@ def run(
         allowed: Kinds of findings that are left out.
 
     Raises:
-        TilewrightError: An argument cannot be made, or the kernel cannot be run, or not in such blocks.
+        TilewrightError: An argument cannot be made, or the kernel cannot be run, or not in such blocks and clusters.
     """
-    if kernel.block not in (None, sizes.block):
-        raise TilewrightError(
-            f"blocks of {sizes.block} threads",
-            where=kernel.name,
-            expected=f"{kernel.block}, as its .reqntid says",
-            remedy=f"--block {','.join(map(str, kernel.block))}",
-        )
+    for what, wanted, given in (("block", kernel.block, sizes.block), ("cluster", kernel.cluster, sizes.cluster)):
+        if wanted not in (None, given):
+            raise TilewrightError(
+                f"a {what} of {given}",
+                where=kernel.name,
+                expected=f"{wanted}, as the kernel says",
+                remedy=f"--{what} {','.join(map(str, wanted))}",
+            )
     with Child(_CALLEE) as child:
         try:
             child.send((_run, (kernel, sizes, tuple(arguments), tuple(seeds), frozenset(allowed)), {}))
