@@ -198,4 +198,30 @@ ROWS = (
         "  %barrier = add i32 0, 1",
         ("test_gpu_matrix_cores.py", "test_gpu_amd.py"),
     ),
+    Mutant(
+        "ptx/bits.py",
+        "c = (values[at] if row >> (2 - at) & 1 else inverse[at]",
+        "c = (values[at] if row >> at & 1 else inverse[at]",
+        ("test_ptx.py",),
+    ),
+    Mutant(
+        "ptx/conversions.py",
+        "enumerate(reversed(one.operands[1:3]))",
+        "enumerate(one.operands[1:3])",
+        ("test_ptx.py",),
+    ),
+    Mutant(
+        "ptx/copies.py",
+        'name = "cp.async.mbarrier.arrive" + (".noinc" if one.has("noinc") else "")',
+        'name = "cp.async.mbarrier.arrive"',
+        ("test_ptx.py",),
+    ),
+    Mutant(
+        "ptx/module.py",
+        """        if one.unless:
+            holds = function.value(f"xor i1 {holds}, true")
+""",
+        "",
+        ("test_ptx.py", "test_emulate.py"),
+    ),
 )
