@@ -78,20 +78,18 @@ def _rest(spec: MatmulSpec, target: Target) -> Iterator[_Rule]:
 
 def _tiny(spec: MatmulSpec, target: Target) -> Iterator[_Rule]:
     """Products of one register tile, whose time goes mostly into finding out what they are."""
-    lanes, depth, columns = target.lanes(spec.acc_type), open_extents.TINY_DEPTH, 2
+    *_, name = (name for name, row in select.STRATEGIES.items() if row.computes(spec))
+    if spec.b_transposed or spec.b_packed or select.row(name).tile != "rows":
+        return  # Otherwise B is read once where it lies, and so not packed, whatever its elements.
+    lanes = target.lanes(spec.acc_type)
     step = target.dots(*spec.multiplied)[-1].step if spec.widens else 1
-    for rows, vectors in open_extents.TINY:
-        typical = {"m": rows, "n": vectors * lanes, "k": depth}
-        tests = (Test("m", 1, rows), Test("n", columns, typical["n"]), Test("k", step, depth, step))
-        narrow, name = narrowed(spec, tests), select.first(spec, representative(spec, typical), target)
-        if (
-            narrow is not None
-            and narrow.dynamic
-            and select.row(name).tile == "rows"
-            and open_extents.tile_of_all(narrow, target)
-        ):
-            yield (), name, Variant(tests, typical, shared=False)
-        columns = typical["n"] + 1
+    tiles = [(*each, step) for each in open_extents.TINY]
+    for rows, vectors, depth, steps in tiles if step == 1 else [*tiles, (*open_extents.TINY_WIDENED, 1)]:
+        columns = max(vectors // 2 * lanes + 1, 2), vectors * lanes
+        tests = (Test("m", 1, rows), Test("n", *columns), Test("k", steps, depth, steps))
+        narrow = narrowed(spec, tests)
+        if narrow is not None and narrow.dynamic and open_extents.tile_of_all(narrow, target):
+            yield (), name, Variant(tests, {"m": rows, "n": columns[1], "k": depth}, shared=False)
 
 
 def _few(spec: MatmulSpec, target: Target) -> Iterator[_Rule]:

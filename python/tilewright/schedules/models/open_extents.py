@@ -84,10 +84,14 @@ speed of static code, so and with tiles of up to 27 rows (Zen 5): 8 x 8 x 8 0.61
 and 0.74, 1000 x 8 x 1000 0.91 and 0.97. Interleaving rows of a transposed A wants a multiple of four. Tiles of one vector have twice as
 many where elements are narrow, which are multiplied faster than short panels are packed: 1000 x 16 x 1000 in u8 by i8 ran at 0.75."""
 
-TINY, TINY_DEPTH = ((16, 1), (6, 2), (4, 4)), 1024
-"""Rows and vectors of columns of products that are one register tile, of which the first are compared before all else, and the steps over
-K up to which: beyond, what is computed before the first sum costs nothing, and B may come from memory. In f32, of the speed of static
-code, so and without (Zen 5): 4 x 4 x 4 0.75 and 0.40, 8 x 8 x 8 0.92 and 0.70, 16 x 16 x 16 0.99 and 0.82."""
+TINY = ((16, 1, 1024), (6, 2, 1024), (4, 4, 1024))
+"""Rows, vectors of columns (more than half as many) and steps over K, at most, of products that are one register tile, of which the first
+are compared before all else. Beyond that depth what is computed before the first sum costs nothing, and B may come from memory. Of the
+speed of static code, so and without (Zen 5), in f32 8 x 8 x 8 0.92 and 0.70, 16 x 16 x 16 0.99 and 0.82; in u8 by i8, which static
+code packs, 16 x 16 x 16 1.86 and 0.46."""
+TINY_WIDENED = (12, 1, 24)
+"""The same of narrow elements without whole steps, which are widened one by one: 16 x 16 x 15 in bf16 so 0.46 of the speed of static
+code, which packs it, 9 x 9 x 9 1.44."""
 
 _APART = 64
 """Rows that panels are deeper than a power of two, so that not all of them are in the same sets of a cache: whole vectors of each type."""
@@ -116,7 +120,7 @@ def from_memory(spec: MatmulSpec, target: Target) -> int:
 def tile_of_all(spec: MatmulSpec, target: Target) -> tuple[int, int] | None:
     """Rows and columns of a register tile of unpacked code for all of a tiny result, without a loop over either; None for others."""
     lanes = target.lanes(spec.acc_type)
-    tiles = ((rows, vectors * lanes) for rows, vectors in TINY)
+    tiles = ((rows, vectors * lanes) for rows, vectors, _ in TINY)
     fitting = (tile for tile in tiles if target.masked and most(spec.m) <= tile[0] and most(spec.n) <= tile[1])
     return next(fitting, None)
 
