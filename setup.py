@@ -7,7 +7,9 @@ from setuptools import setup
 from setuptools.command.build import build
 from setuptools.dist import Distribution
 
-PACKAGE = Path(__file__).parent / "python" / "tilewright"
+ROOT = Path(__file__).parent
+EXTENSIONS = ("python/tilewright/_codegen*.so", "tilewright_runtime/_native*.so")
+"""Extension modules of the compiler's package, and of the one that only calls kernels: `make wheel` makes a project of each."""
 
 
 class BinaryDistribution(Distribution):
@@ -27,7 +29,7 @@ class Built(build):
         Raises:
             SystemExit: The extension modules are not there: the wheel could not be imported.
         """
-        if not any(PACKAGE.glob("_codegen*.so")):
+        if not any(any(ROOT.glob(each)) for each in EXTENSIONS):
             raise SystemExit(
                 "tilewright's C++ is not built here, and pip does not build it: run `make wheel`, or `make setup` first"
             )

@@ -6,6 +6,7 @@ from __future__ import annotations
 import ctypes
 import itertools
 from collections.abc import Callable
+from dataclasses import replace
 
 import pytest
 import tilewright as tw
@@ -14,7 +15,7 @@ from tilewright import _runtime, targets
 from tilewright.lowering.entries import comparisons, dispatch
 from tilewright.mlir import ir
 from tilewright.mlir._mlir_libs._tilewright import translate_to_llvmir
-from tilewright.schedules import make, plan
+from tilewright.schedules import cases, make, plan, select
 
 EXTENTS = (1, 2, 3, 4, 5, 7, 8, 15, 16, 17, 31, 32, 33, 64, 127, 255, 256, 1000, 2047, 2048, 5000)
 
@@ -63,6 +64,23 @@ def test_each_part_of_a_test_is_compared() -> None:
         found = {call: enter(*call) == 0 for call in itertools.product(range(1, 9), repeat=3)}
         assert found == {call: test.holds(*call) for call in found}
         assert len(set(found.values())) == 2
+
+
+@pytest.mark.parametrize("types", ["f32", "bf16", "u8,i8,i32"])
+def test_tiny_products_are_told_first(types: str) -> None:
+    """By a kernel without panels; only kernels that every case's tests fit rely on the extents that the entry compared."""
+    target, spec = targets.get("znver4"), tw.MatmulSpec.from_dtypes(None, None, None, types)
+    made = make.make(spec, target)
+    first = cases.first_tile(spec, made.cases, target)
+    assert first is not None
+    assert (first.m, first.n) == (tw.Dim(1, 16), tw.Dim(2, 16))
+    assert not select.is_in_panels(made.cases[0].plan.name)
+    assert cases.first_tile(spec, make.make(spec, target, "packed").cases, target) is None
+    assert all(cases.implied(spec, made, number) for number, (of, _) in enumerate(made.kernels) if of.k != 0)
+    wider = replace(made, cases=(replace(made.cases[0], tests=()), *made.cases[1:]))
+    assert not cases.implied(spec, wider, 0)
+    no_zero = replace(made, cases=tuple(each for each in made.cases if each.spec.k != 0))
+    assert not cases.implied(spec, no_zero, len(no_zero.kernels) - 1)
 
 
 def test_nothing_is_compared_that_is_known() -> None:

@@ -109,6 +109,19 @@ def test_the_cases_that_are_chosen(dims, fields):
         assert_call(kernel, *sizes)
 
 
+@pytest.mark.parametrize("dtypes", ["f32", "bf16", "u8,i8,i32"])
+def test_tiny_products(dtypes):
+    """One register tile, under every mask of the last vector, and what lies just outside of it."""
+    kernel = tw.compile(tw.MatmulSpec.from_dtypes(tw.Dim(max=20), tw.Dim(max=70), tw.Dim(max=40), dtypes))
+    for m, n, k in (
+        (m, n, k) for m in (1, 4, 5, 7, 16, 17) for n in (1, 2, 9, 16, 17, 32, 33, 64, 65) for k in (1, 8, 9)
+    ):
+        assert_call(kernel, m, n, k)
+    for m, n in zip(range(1, 17), range(2, 18), strict=True):
+        assert_call(kernel, m, n, 4)
+    assert_call(kernel, 4, 4, 0)
+
+
 def test_each_case_is_entered():
     kernel = tw.compile(tw.MatmulSpec(None, 2048, 2050))
     names = kernel.metadata.schedule.split(" or ")

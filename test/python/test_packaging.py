@@ -67,3 +67,13 @@ def test_a_wheel_of_sources_that_are_not_built_is_refused(tmp_path):
     )
     assert done.returncode == 1
     assert "run `make wheel`, or `make setup` first" in done.stderr
+
+
+def test_the_project_of_calls_alone_counts_as_built(tmp_path):
+    shutil.copy(ROOT / "setup.py", tmp_path)
+    (tmp_path / "tilewright_runtime").mkdir()
+    (tmp_path / "tilewright_runtime" / "_native.so").touch()
+    done = subprocess.run(
+        [sys.executable, "-I", "setup.py", "build"], cwd=tmp_path, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
