@@ -168,9 +168,10 @@ STRATEGIES: Mapping[str, Row] = {
     ),
 }
 """The strategies by name. A product gets the first one that fits and pays: with SME, what fills a tile of sums is for its outer products. A
-product with one column and at least a vector of K has nothing to vectorize but K; with few columns vectors along N would have empty lanes; with few
-rows and a transposed B nothing else lies side by side. One with few rows and a B that comes from memory takes as long as B does. Scalable vectors that are longer than fixed ones are for
-what would be packed or is too small for that. Packing, which reads and writes each element of A and B once more than the product needs,
+product with one column and at least a vector of K has nothing to vectorize but K; with few columns, vectors along N would have empty lanes;
+with few rows and a transposed B nothing else lies side by side. One with few rows and a B that comes from memory takes as long as B does.
+Scalable vectors that are longer than fixed ones are for what would be packed or is too small for that. Packing, which reads and writes
+each element of A and B once more than the product needs,
 pays when each is then read often enough, and when the operands, unpacked, would not sit in L2 by themselves."""
 
 _TYPICAL_ROWS = 256

@@ -13,7 +13,7 @@ _COPY_CYCLES = 1
 _SHARE = 3 / 4
 """Part of L1 that B may take in rows along K, which each few rows of A go through: the rest is for those."""
 _LOSSES = {False: 1.1, True: 1.5}
-"""Times the cycles of the multiply-adds that vectors along N take, for a B stored in rows and a transposed one, which is packed for them."""
+"""Times the cycles of the multiply-adds that vectors along N take: for a B stored in rows, and a transposed one, which is packed first."""
 
 
 def pays(spec: MatmulSpec, target: Target) -> bool:
