@@ -114,7 +114,8 @@ def test_explain_counts_tile_loads(tmp_path):
     ],
 )
 def test_the_next_slices_are_prefetched_between_tile_products(extents, fields, least):
-    spec, of = tw.MatmulSpec.from_dtypes(*extents, "bf16", **fields), tw.targets.get(TARGET)
+    m, n, k = extents
+    spec, of = tw.MatmulSpec.from_dtypes(m, n, k, "bf16", **fields), tw.targets.get(TARGET)
     text = stages.build(spec, of, make.make(spec, of), until="asm").texts["asm"]
     loop = hotloop.hottest(text, of.architecture)
     assert loop is not None
