@@ -16,8 +16,9 @@ SMALL = replace(HOST, name="small-caches", l1=replace(HOST.l1, bytes=8192), l2=r
 @pytest.mark.parametrize("types", ["f32", "bf16,bf16,f32", "u8,i8,i32"])
 @pytest.mark.parametrize("shape", [(71, 8, 1024), (140, 5, 1001), (140, 24, 515)])
 def test_strips_of_k_add_up_to_the_product(shape, types):
-    spec = tw.MatmulSpec.from_dtypes(*shape, types)
-    kernel = tw.compile(spec, SMALL, schedule="unpacked", parameters={"mr": 3, "kc": shape[2]}, cache=False)
+    m, n, k = shape
+    spec = tw.MatmulSpec.from_dtypes(m, n, k, types)
+    kernel = tw.compile(spec, SMALL, schedule="unpacked", parameters={"mr": 3, "kc": k}, cache=False)
     assert kernel.asm["bufferized"].count("memref.prefetch %arg0") >= 8
     rng = np.random.default_rng(3)
     a, b = (
