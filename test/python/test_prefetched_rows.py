@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import tilewright as tw
 from tilewright import targets
-from tilewright.dtypes import dtype, to_numpy
+from tilewright.dtypes import to_numpy
 
 HOST = targets.resolve("host")
 SMALL = replace(HOST, name="small-caches", l1=replace(HOST.l1, bytes=8192), l2=replace(HOST.l2, bytes=32768), l3=None)
@@ -22,7 +22,7 @@ def test_strips_of_k_add_up_to_the_product(shape, types):
     assert kernel.asm["bufferized"].count("memref.prefetch %arg0") >= 8
     rng = np.random.default_rng(3)
     a, b = (
-        rng.integers(0, 4, shape).astype(to_numpy(dtype(kind)))
-        for shape, kind in ((spec.a_shape, spec.a), (spec.b_shape, spec.b))
+        rng.integers(0, 4, shape).astype(to_numpy(kind))
+        for shape, kind in ((spec.a_shape, spec.a_type), (spec.b_shape, spec.b_type))
     )
     assert (kernel(a, b) == tw.reference(spec, a, b)).all()
