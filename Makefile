@@ -19,7 +19,7 @@ QUICK_ARGS ?= --shape 64x64x64 --shape 256x256x256 --shape 1024x1024x1024 --shap
 
 .DEFAULT_GOAL := help
 .PHONY: help setup setup-arm setup-netlib setup-outside setup-gpu setup-lab setup-browser setup-bench setup-frameworks setup-torch setup-cluster demo check check-long check-outside check-clusters check-models mutants \
-  bench bench-amx bench-card bench-quick bench-results bench-docs fmt lint docs wheel vsix clean
+  bench bench-amx bench-card bench-quick bench-results bench-lab bench-docs fmt lint docs wheel vsix clean
 
 help: ## Print the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -94,6 +94,9 @@ bench-results: setup ## Measure every figure of README and docs, beside every li
 
 tuned: setup ## Tune usual products on this machine, and write what won into the package; BUDGET=… are seconds a product
 	@$(BIN)/python tools/tuned $(if $(BUDGET),--budget $(BUDGET))
+
+bench-lab: setup setup-lab setup-gpu ## Measure each example of the lab: lines known, seconds from an edit to the code, size of the export; some minutes on a quiet machine
+	@$(BIN)/python tools/lab_table
 
 bench-docs: setup ## Write every figure of README and docs from docs/reference/results: tables, sentences, pictures
 	@$(BIN)/python tools/figures

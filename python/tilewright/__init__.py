@@ -69,7 +69,8 @@ if TYPE_CHECKING:
     from tilewright.runtime.kernel import Kernel
     from tilewright.runtime.matmul import matmul
     from tilewright.runtime.module import Module
-    from tilewright.runtime.step_trace import Trace, trace
+    from tilewright.runtime.spec_trace import trace
+    from tilewright.runtime.step_trace import Trace
     from tilewright.schedules.models.blocking import Blocking
     from tilewright.spec import MatmulSpec
     from tilewright.standalone.packed_b import PackedB
@@ -100,7 +101,8 @@ _NAMES = {
     "runtime.kernel": "Kernel",
     "runtime.module": "Module",
     "standalone.packed_b": "PackedB",
-    "runtime.step_trace": "Trace trace",
+    "runtime.spec_trace": "trace",
+    "runtime.step_trace": "Trace",
     "schedules.models.blocking": "Blocking",
     "gguf": "Gguf GgufTensor read_gguf",
     "quantized": "Quantized mx_quantize quantize_weights",

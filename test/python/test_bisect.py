@@ -8,6 +8,7 @@ import pytest
 import tilewright as tw
 from click.testing import CliRunner
 from tilewright.cli.app import command
+from tilewright.emit import hotloop
 from tilewright.errors import ScheduleError, SpecError
 from tilewright.schedules import hybrid
 
@@ -97,6 +98,18 @@ def test_of_two_schedules_the_difference_is_named(good, tmp_path):
     assert "%mine" not in blame.good
 
 
+def test_a_claim_about_the_assembly_is_looked_for(good, tmp_path):
+    changed = written(tmp_path / "bad.mlir", good.replace('knob<"nr"> = 16', 'knob<"nr"> = 8'))
+    shape = ["bisect", "--shape", "8x32x10", "--target", TARGET, "--schedule", changed]
+    kernel = tw.compile(SPEC, target=TARGET, schedule="unpacked")
+    loop = hotloop.hottest(kernel.asm["asm"])
+    assert loop is not None
+    claim = ["--good", written(tmp_path / "good.mlir", good), "--asm", f"fma >= {loop.fma}"]
+    done = CliRunner().invoke(command, [*shape, *claim])
+    assert done.exit_code == 0, done.output
+    assert '+ %2 = transform.tune.knob<"nr"> = 8' in done.output
+
+
 def test_names_of_values_are_no_difference(good):
     text = hybrid.Text.of(good)
     renamed = hybrid.Text.of(good.replace("%0", "%functions"))
@@ -121,6 +134,7 @@ def test_what_cannot_be_bisected(good, wrong, tmp_path):
         (["--schedule", "{wrong}", "--slower", "1.5"], "--slower given without --good"),
         (["--schedule", "{wrong}", "--without", "fma", "--command", "true"], "both --without and --command"),
         (["--schedule", "{wrong}", "--without", "("], "no regular expression"),
+        (["--schedule", "{wrong}", "--asm", "fast"], "'fast' is no claim"),
     ],
 )
 def test_the_verb_used_badly(wrong, arguments, message):

@@ -278,6 +278,7 @@ def test_what_a_page_has_no_room_for_is_left_out(monkeypatch):
     every, joined, staged, cut = shown
     assert sum(step["kind"] == "LLVM's passes" for step in every["trace"]["steps"]) > 100
     (llvm,) = [step for step in joined["trace"]["steps"] if step["kind"] == "LLVM's passes"]
+    assert len(joined["trace"]["texts"]["lines"]) < len(every["trace"]["texts"]["lines"])
     first, *_, last = [step for step in every["trace"]["steps"] if step["kind"] == "LLVM's passes"]
     for end, step in (("before", first), ("after", last)):
         assert lines_of(joined["trace"]["texts"], llvm[end]) == lines_of(every["trace"]["texts"], step[end])

@@ -9,12 +9,14 @@ import re
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
+from lab_pages import data_of
 from tilewright.cli import app
 from tilewright.emit.child import Limits
 from tilewright.emit.gpu import tool
 from tilewright.errors import SpecError, TilewrightError
-from tilewright.lab import analysis, bundle, filter, kinds, located, measuring, samples, sandbox, shown
+from tilewright.lab import analysis, bundle, filter, kinds, located, measuring, page, samples, sandbox, shown
 from tilewright.lab.compiler import Compiler
 from tilewright.lab.problem import read
 from tilewright.lab.texts import Texts
@@ -312,6 +314,23 @@ def test_bad_requests_are_errors(served):
     assert called(served, "/api/compile", x_token="secret", body=" " * (2 << 20))[0] == 413
     _, _, answer = called(served, "/api/compile", x_token="secret", body=json.dumps({"shape": "3x4"}))
     assert json.loads(answer)["error"]["kind"] == SpecError.__name__
+
+
+def test_a_page_is_saved_within_its_limit(served):
+    """Its text is too long for a page: random letters cannot be packed."""
+    random = np.random.default_rng(0)
+    lines = [["".join(map(chr, random.integers(97, 122, 400))), 0] for _ in range(6000)]
+    texts = {"lines": lines, "sources": [""], "texts": [[], list(range(6000))]}
+    answer = {"texts": texts, "stages": {"": 0, "asm": 1}, "seconds": {}, "code": "asm"}
+    trace = {"steps": [], "texts": texts, "failed": ""}
+    holds = page.packed({"problem": {}, "answer": answer, "trace": trace, "ran": None})
+    status, _, body = called(served, "/api/page", x_token="secret", body=holds)
+    assert status == 200
+    file = json.loads(body)["page"]
+    assert len(file) <= page.LIMIT
+    assert len(data_of(file)["answer"]["texts"]["texts"][1]) == 801
+    assert called(served, "/api/page", x_token="secret", body="AAAA")[0] == 400
+    assert called(served, "/api/page", x_token="secret", body=page.packed({}))[0] == 400
 
 
 def test_the_page_knows_targets_strategies_and_examples(served):

@@ -3,6 +3,7 @@
 
 import json
 from itertools import pairwise
+from unittest.mock import Mock
 
 import pytest
 import tilewright as tw
@@ -11,6 +12,8 @@ from tilewright import knobs
 from tilewright.cli.app import command
 from tilewright.errors import SpecError, TilewrightError
 from tilewright.lowering import pass_list
+from tilewright.runtime.foreign import ForeignKernel
+from tilewright.runtime.kernel import About
 
 SPEC = tw.MatmulSpec(m=13, n=17, k=9)
 OWN = """
@@ -33,7 +36,7 @@ def kernel():
 
 @pytest.fixture(scope="module")
 def trace(kernel):
-    return tw.trace(kernel)
+    return kernel.trace()
 
 
 def test_the_steps_of_a_stage_lead_from_one_stage_to_the_next(kernel, trace):
@@ -119,13 +122,23 @@ def test_times_for_perfetto(trace):
     assert all(event["ts"] + event["dur"] <= following["ts"] + 1e-6 for event, following in pairwise(events))
 
 
-def test_a_module_is_refused():
+def test_modules_and_kernels_from_the_cache_are_traced(monkeypatch, tmp_path):
+    monkeypatch.setenv("TILEWRIGHT_CACHE_DIR", str(tmp_path))
     text = """func.func @f(%a: tensor<4x4xf32>, %b: tensor<4x4xf32>, %c: tensor<4x4xf32>) -> tensor<4x4xf32> {
       %0 = linalg.matmul ins(%a, %b : tensor<4x4xf32>, tensor<4x4xf32>) outs(%c : tensor<4x4xf32>) -> tensor<4x4xf32>
       return %0 : tensor<4x4xf32>
     }"""
-    with pytest.raises(SpecError, match="expected a spec, or a kernel of one"):
-        tw.trace(tw.compile_module(text, target="x86-64-v3"))
+    for compiled in (lambda: tw.compile_module(text, target="x86-64-v3"), lambda: tw.compile(SPEC, target="x86-64-v3")):
+        compiled()
+        again = compiled()
+        assert again.metadata.cached
+        assert "scheduled" in {step.stage for step in again.trace().steps}
+
+
+def test_a_kernel_of_a_file_is_not_traced():
+    kernel = ForeignKernel(About(SPEC, None, Mock(threads=1), {}), Mock())
+    with pytest.raises(SpecError, match=r"trace: .* was not compiled by"):
+        kernel.trace()
 
 
 def test_the_verb(tmp_path):

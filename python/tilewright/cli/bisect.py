@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from tilewright.cli import options
+from tilewright.errors import TilewrightError
 
 if TYPE_CHECKING:
     from tilewright.cli.problem import Problem
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
 
 _SECONDS, _ROUNDS = 0.01, 9
 """How long a sample of a kernel's time lasts, and how many there are."""
-_PREDICATES = ("slower", "without", "command")
+_PREDICATES = ("slower", "asm", "without", "command")
 
 
 @options.verb(short_help="Find the transform op that makes a kernel wrong, failing or slow.")
@@ -30,6 +31,9 @@ _PREDICATES = ("slower", "without", "command")
 @click.option("--good", metavar="S", help="A schedule without the fault: differences to it are looked through.")
 @click.option(
     "--slower", type=click.FloatRange(min=1, min_open=True), metavar="X", help="Bad: X times the time of --good's."
+)
+@click.option(
+    "--asm", metavar="CLAIM", help="Bad: a claim of check-asm does not hold, such as 'spills == 0' or 'fma >= 24'."
 )
 @click.option("--without", metavar="REGEX", help="Bad: no line of the assembly has it.")
 @click.option(
@@ -41,6 +45,7 @@ _PREDICATES = ("slower", "without", "command")
 def bisect(
     good: str | None,
     slower: float | None,
+    asm: str | None,
     without: str | None,
     command: str | None,
     output: str | None,
@@ -53,7 +58,9 @@ def bisect(
     from tilewright.cli.problem import Problem, given
     from tilewright.runtime.bisect import bisect as find
 
-    named = [name for name, value in zip(_PREDICATES, (slower, without, command), strict=True) if value is not None]
+    named = [
+        name for name, value in zip(_PREDICATES, (slower, asm, without, command), strict=True) if value is not None
+    ]
     if len(named) > 1:
         raise click.UsageError(f"both --{named[0]} and --{named[1]} given; expected one of them")
     if asked["schedule"] is None:
@@ -67,6 +74,8 @@ def bisect(
     is_bad = None
     if slower is not None:
         is_bad = _slower(problem, str(good), threads, slower)
+    elif asm is not None:
+        is_bad = _refuted(asm)
     elif without is not None:
         is_bad = _without(without)
     elif command is not None:
@@ -94,6 +103,26 @@ def _slower(problem: Problem, good: str, threads: int, times: float) -> IsBad:
         return statistics.median(took / usual for usual, took in pairs) > times
 
     return is_slower
+
+
+def _refuted(claim: str) -> IsBad:
+    """Whether a claim about the assembly does not hold; where it is about what is not there, nothing is said."""
+    from tilewright.emit import claims
+    from tilewright.runtime.asm_check import check_asm
+
+    try:
+        claims.read(claim)
+    except TilewrightError as error:
+        raise click.UsageError(f"--asm: {error.what}; expected a claim {error.expected}") from None
+
+    def fails(kernel: Kernel) -> bool:
+        try:
+            check_asm(kernel, claim)
+        except claims.ClaimError:
+            return True
+        return False
+
+    return fails
 
 
 def _without(pattern: str) -> IsBad:

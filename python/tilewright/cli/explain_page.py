@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from tilewright import knobs, text_files
 from tilewright.cli.module_problem import ModuleProblem
 from tilewright.cli.problem import GpuProblem, Problem
-from tilewright.lab import page
+from tilewright.lab import page, shown
 from tilewright.lab.shown import places
 from tilewright.runtime import step_trace
 from tilewright.schedules.make import is_file
@@ -43,10 +43,12 @@ class Compiled:
         if is_file(file):
             text, name = text_files.read(file), f"schedule.{file.rpartition('.')[2]}"
             renamed = places(file, name)
-        shown = {"title": str(self.problem), "text": text, "language": name.rpartition(".")[2]}
+        asked = {"title": str(self.problem), "text": text, "language": name.rpartition(".")[2]}
         none = {"hot": None, "note": None, "moves": None, "workspace": 0, "drawings": [], "cost": None}
-        facts = none | {"flops": self.problem.flops, "knobs": []}
-        return page.fitting(shown, built, self.trace, self.problem.target, renamed, facts | more)
+        answer = shown.stages(built.texts, built.seconds, self.problem.target, renamed)
+        answer |= none | {"flops": self.problem.flops, "knobs": []} | more
+        steps = None if self.trace is None else shown.steps(self.trace, renamed)
+        return page.fitting({"problem": asked, "answer": answer, "trace": steps, "ran": None})
 
 
 def compiled(problem: Problem | ModuleProblem | GpuProblem) -> Compiled:

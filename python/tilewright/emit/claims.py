@@ -80,17 +80,26 @@ def check(asm: str, target: Target, claims: Sequence[str]) -> None:
     """
     facts = _Facts(asm, target)
     for claim in claims:
-        found = _CLAIM.match(claim)
-        if found is None:
-            raise TilewrightError(
-                f"{claim!r} is no claim", where=WHERE, expected="such as 'spills == 0' or 'loads <= 0.5 * fma'"
-            )
-        name, comparison, factor, other = found.groups()
+        name, comparison, factor, other = read(claim)
         value = facts.value(name)
         limit = float(factor or 1) * (float(other) if _NUMBER.match(other) else facts.value(other))
         if not _COMPARE[comparison](value, limit):
             of = "" if other[0].isdigit() and factor is None else f" ({limit:g})"
             raise ClaimError(f"{name} is {value:g}", where=WHERE, expected=f"{claim.strip()}{of}", remedy=facts.about)
+
+
+def read(claim: str) -> tuple[str, str, str | None, str]:
+    """The name, the comparison, the factor and the other side of a claim.
+
+    Raises:
+        TilewrightError: It is none.
+    """
+    found = _CLAIM.match(claim)
+    if found is None:
+        expected = "such as 'spills == 0' or 'loads <= 0.5 * fma'"
+        raise TilewrightError(f"{claim!r} is no claim", where=WHERE, expected=expected)
+    name, comparison, factor, other = found.groups()
+    return name, comparison, factor, other
 
 
 class _Facts:

@@ -52,13 +52,15 @@ class Compiler:
             problem: Of what.
             page: Which page asks: it waits for one answer of a kind.
         """
-        start, printed = time.perf_counter(), list[str]()
+        printed = list[str]()
+        start = time.perf_counter()
         emulated = kind == "run" and runners.of(problem.target).kind == "processes"
         seconds = self.limits.seconds
         request = {**problem.request(kind), "seconds": seconds, "confined": not emulated}
         limits = child.Limits(seconds + _GRACE, self.limits.memory_mb)
         try:
             with self._spares.one(f"{page} {kind}") as worker:
+                start = time.perf_counter()  # Where one waits, that was at once.
                 answer = child.ask("", request, limits, worker, printed.append)
             if kind == "compile":
                 analysis.add(answer, answer.pop("asm"), problem.target)

@@ -17,7 +17,8 @@ from starlette.routing import Route  # pyright: ignore[reportMissingImports] - o
 
 import tilewright
 from tilewright.errors import TilewrightError
-from tilewright.lab import bundle, samples
+from tilewright.lab import page as page_file
+from tilewright.lab import samples
 from tilewright.lab.compiler import Compiler, described, strategies
 from tilewright.lab.problem import KINDS as KINDS_OF_SPECS
 from tilewright.lab.problem import read
@@ -27,6 +28,8 @@ KINDS = ("compile", "trace", "run", "text")
 """What a page can ask for."""
 _MOST_BYTES = 1 << 20
 """Bytes of a request."""
+_MOST_PAGE = 1 << 25
+"""Bytes of what is to be saved, packed."""
 _TYPES = {"html": "text/html", "css": "text/css", "js": "text/javascript", "svg": "image/svg+xml"}
 _POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self' 'unsafe-inline'; img-src 'self' data:; connect-src 'self';"
@@ -83,8 +86,15 @@ def application(compiler: Compiler, token: str, hosts: tuple[str, ...]) -> Starl
             }
         )
 
-    async def one_file(_request: Request) -> Response:
-        return JSONResponse({"page": bundle.page(), "place": bundle.PLACE})
+    async def one_file(request: Request) -> Response:
+        body = await request.body()
+        if len(body) > _MOST_PAGE:
+            return _refused(413, f"expected at most {_MOST_PAGE} bytes")
+        try:
+            made = await run_in_threadpool(lambda: page_file.fitting(page_file.unpacked(body.decode("ascii"))))
+        except (TilewrightError, ValueError, LookupError, TypeError, AttributeError) as error:
+            return _refused(400, f"no page: {error}")
+        return JSONResponse({"page": made})
 
     def asking(kind: str) -> Handler:
         async def asked(request: Request) -> Response:
@@ -106,7 +116,7 @@ def application(compiler: Compiler, token: str, hosts: tuple[str, ...]) -> Starl
         Route("/", guarded(page, "page")),
         Route("/static/{name}", guarded(file, "")),
         Route("/api/about", guarded(about, "about")),
-        Route("/api/bundle", guarded(one_file, "bundle")),
+        Route("/api/page", guarded(one_file, "page"), methods=["POST"]),
         *(Route(f"/api/{kind}", guarded(asking(kind), kind), methods=["POST"]) for kind in KINDS),
     ]
     return Starlette(routes=routes)

@@ -16,7 +16,8 @@ from tilewright.targets.gpu import GpuTarget
 
 CODE = ("sass", "asm", "ptx", "spirv")
 """The stages that a processor's or a GPU's code is read in, the closest to the machine first."""
-_LLVM = "LLVM's passes"
+LLVM = "LLVM's passes"
+"""What a step is that is one of them."""
 _LANGUAGES = {
     "llvmir": "llvm",
     "rows_llvmir": "llvm",
@@ -42,7 +43,6 @@ def stages(
     seconds: Mapping[str, float],
     target: Target | GpuTarget,
     renamed: Renamed = str,
-    most: int | None = None,
 ) -> dict[str, Any]:
     """The texts of the stages, and which of them is the code.
 
@@ -51,13 +51,10 @@ def stages(
         seconds: What each stage took, where that is known.
         target: For which target.
         renamed: Gives the places that are shown.
-        most: Lines of a stage that are shown; None for all.
     """
     packed, numbers = Texts(), dict[str, int]()
     for name, text in texts.items():
         lines = list(_assembly(text, target) if name == "asm" else _lines(text, _LANGUAGES.get(name, "mlir")))
-        if most is not None and len(lines) > most:
-            lines[most:] = [(f"... and {len(lines) - most} lines", "")]
         numbers[name] = packed.add((line, renamed(place)) for line, place in lines)
     numbers[""] = packed.add(())  # What is before the first stage.
     code = next((each for each in CODE if each in texts), "")
@@ -80,16 +77,9 @@ def add(answer: dict[str, Any], name: str, code: str) -> None:
     answer |= {"code": name, "language": _LANGUAGES[name]}
 
 
-def steps(found: Trace, renamed: Renamed = str, *, with_llvm: bool = True) -> dict[str, Any]:
-    """The steps of a trace with the IR before and after each; of a schedule that fails, those before.
-
-    Args:
-        found: The trace.
-        renamed: Gives the places that are shown.
-        with_llvm: Whether LLVM's passes are there each by itself, or as one step.
-    """
-    kept = found.steps if with_llvm else [*_joined(found.steps)]
-    return _packed(kept, renamed) | {"failed": found.error}
+def steps(found: Trace, renamed: Renamed = str) -> dict[str, Any]:
+    """The steps of a trace with the IR before and after each; of a schedule that fails, those before."""
+    return _packed(found.steps, renamed) | {"failed": found.error}
 
 
 def stage_steps(answer: Mapping[str, Any]) -> dict[str, Any]:
@@ -124,7 +114,7 @@ def _packed(found: Iterable[Step], renamed: Renamed) -> dict[str, Any]:
 
     made = []
     for step in found:
-        language = "llvm" if step.kind == _LLVM else "mlir"
+        language = "llvm" if step.kind == LLVM else "mlir"
         made.append(
             {
                 "stage": step.stage,
@@ -139,23 +129,6 @@ def _packed(found: Iterable[Step], renamed: Renamed) -> dict[str, Any]:
             }
         )
     return {"steps": made, "texts": texts.as_json()}
-
-
-def _joined(found: Iterable[Step]) -> Iterable[Step]:
-    """The steps, with LLVM's passes that follow one another as one."""
-    run: list[Step] = []
-    for step in (*found, None):
-        if step is not None and step.kind == _LLVM:
-            run.append(step)
-            continue
-        if run:
-            first, last, seconds = run[0], run[-1], sum(each.seconds for each in run)
-            yield Step(
-                first.number, first.stage, _LLVM, f"{len(run)} passes", "", seconds, (), first.before, last.after
-            )
-            run = []
-        if step is not None:
-            yield step
 
 
 def _lines(text: str, language: str) -> located.Lines:

@@ -54,6 +54,23 @@ def compile(
         WrongResultError: The kernel is verified, and computes wrong numbers, crashes, or does not end.
         LoweringError: A later stage failed.
     """
+    asked = partial(_compiled, spec, target, threads, schedule, parameters=parameters)
+    kernel = asked(cache=cache, verify=verify)
+    kernel.can_be_compiled_again(partial(asked, cache=False))
+    return kernel
+
+
+def _compiled(
+    spec: MatmulSpec | OperatorSpec,
+    target: str | Target | GpuTarget,
+    threads: int,
+    schedule: Schedule,
+    *,
+    parameters: Mapping[str, int] | None,
+    cache: bool,
+    verify: bool = False,
+) -> Kernel:
+    """The kernel."""
     if isinstance(spec, OperatorSpec):
         if verify:
             raise SpecError(

@@ -120,7 +120,9 @@ def _module(
     )
     if about.metadata.cached:
         _warn([each.signature for each in made.values()], filename)
-    return Module(made, about)
+    module = Module(made, about)
+    module.can_be_compiled_again(make)
+    return module
 
 
 def build_module(

@@ -7,11 +7,11 @@ import reprlib
 import threading
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from functools import partial
 from os import PathLike
 from types import MappingProxyType
-from typing import Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from tilewright import notebook
 from tilewright._runtime import Code
@@ -20,6 +20,9 @@ from tilewright.standalone.packed_b import PackedB
 from tilewright.standalone.packing import PackedFormat
 from tilewright.targets import GpuTarget, Target
 from tilewright.version import VERSION
+
+if TYPE_CHECKING:
+    from tilewright.runtime.step_trace import Trace
 
 
 class UnknownStageError(TilewrightError, KeyError):
@@ -113,6 +116,7 @@ class About:
         metadata: How it came about.
         asm: The text of every stage.
         write: Writes it to a file, under a name; None for a kernel that cannot be.
+        again: Compiles it again, past the disk cache; None for a kernel that cannot be.
     """
 
     spec: Any
@@ -120,6 +124,7 @@ class About:
     metadata: Metadata
     asm: Mapping[str, str]
     write: Callable[[str | PathLike[str], str | None], None] | None = None
+    again: Callable[[], object] | None = None
 
 
 class Kernel(ABC):
@@ -191,6 +196,25 @@ class Kernel(ABC):
         if self._about.write is None:
             raise SpecError(f"{self!r} was not compiled by tilewright.compile", where="write", expected="one that was")
         self._about.write(path, name)
+
+    def can_be_compiled_again(self, by: Callable[[], object]) -> None:
+        """Keeps what compiles the kernel again, for `trace`."""
+        self._about = replace(self._about, again=by)
+
+    def trace(self) -> Trace:
+        """Compiles the kernel again, past the disk cache, and keeps what each transform op and each pass did.
+
+        A schedule in a file is read again.
+
+        Raises:
+            SpecError: It was not compiled by `tilewright.compile` or `compile_module`.
+            TilewrightError: It cannot be compiled any more.
+        """
+        from tilewright.runtime import step_trace
+
+        if self._about.again is None:
+            raise SpecError(f"{self!r} was not compiled by tilewright.compile", where="trace", expected="one that was")
+        return step_trace.required(self._about.again)
 
     @property
     def spec(self) -> Any:  # noqa: ANN401 - of a product, an operator or nothing

@@ -7,23 +7,16 @@ import hashlib
 import json
 import lzma
 import tempfile
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, replace
-from functools import partial
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from os import PathLike
 from pathlib import Path
 from typing import Any
 
 from tilewright import knobs
-from tilewright.errors import SpecError, TilewrightError
+from tilewright.errors import TilewrightError
 from tilewright.lowering import instrument
-from tilewright.operator_specs import OperatorSpec
 from tilewright.runtime import files
-from tilewright.runtime.compile import compile as compiled
-from tilewright.runtime.kernel import Kernel
-from tilewright.schedules.plan import Schedule
-from tilewright.spec import MatmulSpec
-from tilewright.targets import GpuTarget, Target
 
 SUFFIX = ".trace"
 """The suffix of a file with a trace."""
@@ -66,7 +59,7 @@ class Step:
 
 @dataclass(frozen=True, slots=True)
 class Trace:
-    """What `trace` returns.
+    """What `tilewright.trace` and `Kernel.trace` return.
 
     Attributes:
         title: What was compiled.
@@ -154,56 +147,16 @@ _PLAIN = ("number", "stage", "kind", "name", "source", "seconds", "handles")
 """The fields of a step that a file has as they are."""
 
 
-def trace(
-    what: MatmulSpec | OperatorSpec | Kernel,
-    target: str | Target | GpuTarget = "host",
-    threads: int = 1,
-    schedule: Schedule = None,
-    *,
-    parameters: Mapping[str, int] | None = None,
-) -> Trace:
-    """Compiles a spec step by step, past the disk cache, and keeps what each transform op and each pass did.
-
-    Args:
-        what: The spec; or a kernel, which is compiled again as it was, and takes no other argument.
-        target: As for `tilewright.compile`, as the others.
-        threads: Likewise.
-        schedule: Likewise.
-        parameters: Likewise.
-
-    Returns:
-        The trace; of a schedule that fails, everything up to the failure, with `Trace.error`.
+def required(compilation: Callable[[], Any]) -> Trace:
+    """The trace of what a function compiles; of a schedule that fails, everything up to the failure.
 
     Raises:
-        SpecError: What is given cannot be traced.
-        TilewrightError: What `tilewright.compile` raises before a schedule runs.
+        TilewrightError: It failed before a schedule ran.
     """
-    if not isinstance(what, Kernel):
-        found, error = record(lambda: compiled(what, target, threads, schedule, parameters=parameters, cache=False))
-        if error is not None and not found.steps:
-            raise error
-        return found
-    if not isinstance(what.spec, (MatmulSpec, OperatorSpec)):
-        raise SpecError(f"{what!r} is a module", where="trace", expected="a spec, or a kernel of one")
-    return _again(what)
-
-
-def _again(kernel: Kernel) -> Trace:
-    """The trace of a kernel: as its schedule is chosen or named where that makes the same one, and of the schedule's text otherwise."""
-    about, arguments = kernel.metadata, (kernel.spec, kernel.target, kernel.metadata.threads)
-    sizes = {name: value for name, value in about.parameters.items() if isinstance(value, int)}
-    for schedule, parameters in ((None, None), (about.schedule, sizes), (about.schedule, None)):
-        made: list[Kernel] = []
-        compilation = partial(compiled, *arguments, schedule, parameters=parameters, cache=False)
-        found, error = record(lambda compilation=compilation, made=made: made.append(compilation()))
-        if error is None and made[0].asm["schedule"] == kernel.asm["schedule"]:
-            return found
-    with tempfile.TemporaryDirectory() as folder:
-        file = Path(folder, "schedule.mlir")
-        file.write_text(kernel.asm["schedule"], encoding="utf-8")
-        found = trace(*arguments, str(file))
-    steps = [replace(step, source=step.source.replace(str(file), about.schedule)) for step in found.steps]
-    return replace(found, steps=tuple(steps))
+    found, error = record(compilation)
+    if error is not None and not found.steps:
+        raise error
+    return found
 
 
 def record(compilation: Callable[[], Any]) -> tuple[Trace, TilewrightError | None]:

@@ -2,17 +2,17 @@
 // Asks the server, which answers one question of a kind at a time for each page.
 
 const token = new URLSearchParams(location.search).get("token") || "";
-const page = crypto.randomUUID();
+const id = crypto.randomUUID();
 const asking = new Map();
 
 async function request(path, options) {
-  const answer = await fetch(path, { ...options, headers: { "x-token": token, "x-page": page, "content-type": "application/json" } });
+  const answer = await fetch(path, { ...options, headers: { "x-token": token, "x-page": id, "content-type": "application/json" } });
   if (!answer.ok) throw new Error(await answer.text());
   return answer.json();
 }
 
 export const about = () => request("api/about");
-export const bundle = () => request("api/bundle");
+export const page = async (data) => (await request("api/page", { method: "POST", body: data })).page;
 
 // The answer, or null when a later question of the same kind has taken this one's place.
 export async function ask(kind, problem) {

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // The page: what is asked, and when; the panes show the answers.
-import { about, ask, bundle, forget } from "./api.js";
+import { about, ask, forget, page } from "./api.js";
 import { Code } from "./code.js";
 import { byId, bytes, duration, make } from "./dom.js";
 import { Editor } from "./editor.js";
 import { History } from "./history.js";
 import { Knobs } from "./knobs.js";
 import { lineOf } from "./link.js";
-import { savedPage, savedState } from "./saved.js";
+import { savedState } from "./saved.js";
 import * as state from "./state.js";
 import { Steps } from "./steps.js";
 
@@ -177,9 +177,10 @@ async function share() {
 async function save() {
   if (!code.answer || !steps.trace) return;
   const asks = problem(), title = `${state.described(asks)} for ${asks.target}`;
-  const page = await savedPage(await bundle(), { problem: { ...asks, title }, answer: code.answer, trace: steps.trace, ran: code.ran });
-  make("a", { href: URL.createObjectURL(new Blob([page], { type: "text/html" })), download: "tilewright-lab.html" }).click();
-  status(`saved, ${bytes(page.length)}`);
+  status("saving", true);
+  const file = await page(await state.packed({ problem: { ...asks, title }, answer: code.answer, trace: steps.trace, ran: code.ran }));
+  make("a", { href: URL.createObjectURL(new Blob([file], { type: "text/html" })), download: "tilewright-lab.html" }).click();
+  status(`saved, ${bytes(file.length)}`);
 }
 
 // Shows what a file holds that `save` wrote, or `tilewright explain`.

@@ -1,15 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Writes the page with its data as one file, and reads the data back there.
+// Reads the data of a page that is one file (`page.py`).
 import { byId } from "./dom.js";
-import { packed, unpacked } from "./state.js";
+import { unpacked } from "./state.js";
 
 const place = "saved";
-
-// The page of `bundle.py` with what is to be shown, packed.
-export async function savedPage({ page, place: at }, shown) {
-  const data = await packed(shown);
-  return page.replace(at, () => data);
-}
 
 export const isSaved = () => byId(place) !== null;
 
