@@ -205,14 +205,20 @@ def _pays_in_place(block: _Block, target: Target) -> bool:
     """Whether prefetches help where a block is read as it lies: the hardware follows few streams along rows, as far as they are long."""
     if not block.along_k:
         return block.rows > _FEW_ROWS * target.l1.ways
+    around = _Loop.of(parent(block.loop.op))
+    if around is not None and not any(_depend(axis, around.variable) for axis in block.start):
+        return False  # A is gone through for each few columns: that takes longer than to fetch it.
     row = block.nbytes // block.rows
     held = workspace.bytes_of(ir.MemRefType(block.operand.type)) <= held_bytes(target) // 2
     return _LONG * target.l1.line <= row and not (held and row > _PAGE)
 
 
 def _block(loop: _Loop, copy: ir.Operation, held: int) -> _Block | None:
-    """The block of an operand of more than `held` bytes that `copy` goes through; None where there is none."""
+    """The block of A or B, of more than `held` bytes, that `copy` or a product goes through; None where there is none."""
+    multiplies = bool(named(copy, "vector.contract"))
     for read in named(copy, "vector.transfer_read"):
+        if multiplies and not _loop_around(read).results:
+            continue  # It is of C: sums start there.
         base = read.operands[0]
         starts: tuple[list[Index], list[Index]] = ([read.operands[1]], [*list(read.operands)[2:3]])
         while (slice_ := defined_by(base, "memref.subview")) is not None:
@@ -223,6 +229,14 @@ def _block(loop: _Loop, copy: ir.Operation, held: int) -> _Block | None:
         if definition(base) is None and kind.rank == 2 and kind.has_static_shape and workspace.bytes_of(kind) > held:
             return _gone_through(loop, read, base, starts)
     return None
+
+
+def _loop_around(op: ir.Operation) -> ir.Operation:
+    """The innermost loop that an op is in."""
+    op = parent(op)
+    while op.name != "scf.for":
+        op = parent(op)
+    return op
 
 
 def _gone_through(
