@@ -12,7 +12,8 @@ from tilewright.cli import main
 from tilewright.emit import hotloop, stages
 from tilewright.schedules import make
 from tilewright.schedules.models import blocking, tile_blocks
-from tilewright.schedules.models.tile_blocks import Block, Caches, Product
+from tilewright.schedules.models.sizes import Blocking
+from tilewright.schedules.models.tile_blocks import Caches, Product
 
 CACHES = Caches(48 << 10, 2 << 20)
 TARGET = "sapphirerapids"
@@ -48,7 +49,7 @@ def test_a_block_of_c_and_its_slices_stay_in_l2_and_a_panel_in_l1(target, extent
 
 def test_what_was_chosen_before_loads_sums_from_beyond_l2():
     product = Product(2048, 2048, 2048, 2, 32)
-    before = Block(32, 32, 704, 1024, 683)
+    before = Blocking(32, 32, 704, 1024, 683)
     chosen = tile_blocks.choose(product, CACHES, (32, 32))
     assert tile_blocks.by_level(product, before, CACHES)["C"]["beyond"] > 0
     assert sum(each["beyond"] for each in tile_blocks.by_level(product, chosen, CACHES).values()) == 0

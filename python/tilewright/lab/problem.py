@@ -115,7 +115,10 @@ def _arguments(text: str) -> dict[str, Any]:
     expected = "arguments by name, such as queries=128, keys=128, head=64"
     try:
         call = ast.parse(f"f({text})", mode="eval").body
-        if not isinstance(call, ast.Call) or call.args or any(each.arg is None for each in call.keywords):
+        if not isinstance(call, ast.Call) or not isinstance(call.func, ast.Name) or call.args:
+            raise ValueError
+        names = [each.arg for each in call.keywords]
+        if None in names or len({*names}) < len(names):
             raise ValueError
         return {str(each.arg): ast.literal_eval(each.value) for each in call.keywords}
     except (ValueError, SyntaxError, MemoryError, RecursionError):

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import asdict, replace
+from dataclasses import replace
 from functools import cache
 
 from tilewright.dims import most as most_of
@@ -317,7 +317,7 @@ def tile_loads(spec: MatmulSpec, target: Target, sizes: Blocking) -> dict[str, d
     """By operand, how many tiles strategy `packed` loads from L1, L2 and beyond, where tile registers multiply."""
     product, caches = _in_tiles(spec, target)
     block = replace(sizes, nr=sizes.nr * spec.products, nc=sizes.nc * spec.products)
-    found = tile_blocks.by_level(product, tile_blocks.Block(**asdict(block)), caches)
+    found = tile_blocks.by_level(product, block, caches)
     return {operand: {at: each * spec.matrices for at, each in counts.items()} for operand, counts in found.items()}
 
 

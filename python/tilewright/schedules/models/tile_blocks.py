@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from functools import cache
 
 from tilewright.schedules.models import tiles
+from tilewright.schedules.models.sizes import Blocking, ceil_div, even
 from tilewright.targets.dots import AMX_ROW_BYTES, AMX_ROWS
 
 TILE_BYTES = 1 << 10
@@ -51,17 +52,6 @@ class Product:
     element: int
     step: int
     b_packed: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class Block:
-    """The sizes of a loop nest, named as in `blocking.Blocking`."""
-
-    mr: int
-    nr: int
-    mc: int
-    nc: int
-    kc: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,36 +100,36 @@ class _Nest:
     """How often the loops of a nest run, and what they touch, in bytes."""
 
     product: Product
-    block: Block
+    block: Blocking
 
     @property
     def passes(self) -> int:
-        return _over(self.product.k, self.block.kc)
+        return ceil_div(self.product.k, self.block.kc)
 
     @property
     def steps(self) -> int:
         """Of the hot loop, over K."""
-        return _over(self.block.kc, self.product.step)
+        return ceil_div(self.block.kc, self.product.step)
 
     @property
     def deep(self) -> int:
         """Tiles along K of a panel: one a step, or one for each piece."""
-        return _over(self.depth_bytes, AMX_ROW_BYTES)
+        return ceil_div(self.depth_bytes, AMX_ROW_BYTES)
 
     @property
     def blocks(self) -> tuple[int, int]:
         """Blocks of C, down and across."""
-        return _over(self.product.m, self.block.mc), _over(self.product.n, self.block.nc)
+        return ceil_div(self.product.m, self.block.mc), ceil_div(self.product.n, self.block.nc)
 
     @property
     def tiles(self) -> tuple[int, int]:
         """Register tiles of a block, down and across."""
-        return _over(self.block.mc, self.block.mr), _over(self.block.nc, self.block.nr)
+        return ceil_div(self.block.mc, self.block.mr), ceil_div(self.block.nc, self.block.nr)
 
     @property
     def registers(self) -> tuple[int, int]:
         """Tile registers of a register tile, down and across."""
-        return _over(self.block.mr, AMX_ROWS), _over(self.block.nr, AMX_ROWS)
+        return ceil_div(self.block.mr, AMX_ROWS), ceil_div(self.block.nr, AMX_ROWS)
 
     @property
     def depth_bytes(self) -> int:
@@ -165,7 +155,7 @@ class _Nest:
         return across, down if self.passes > 1 else 1
 
 
-def loads(product: Product, block: Block) -> Iterator[Loads]:
+def loads(product: Product, block: Blocking) -> Iterator[Loads]:
     """The tile loads of a call, by operand and reuse distance.
 
     A panel of A is met again by the next panel of B, a panel of B by the next one of A, and a tile of C by the next slices, for which the
@@ -185,7 +175,7 @@ def loads(product: Product, block: Block) -> Iterator[Loads]:
     yield Loads("C", again * rows * columns * down * across, nest.sums + 2 * (slice_a + slice_b))
 
 
-def by_level(product: Product, block: Block, caches: Caches) -> dict[str, dict[str, int]]:
+def by_level(product: Product, block: Blocking, caches: Caches) -> dict[str, dict[str, int]]:
     """How many tiles are loaded, by operand, from L1, L2 and beyond."""
     found: dict[str, dict[str, int]] = {operand: {"L1": 0, "L2": 0, "beyond": 0} for operand in "ABC"}
     for each in loads(product, block):
@@ -193,7 +183,7 @@ def by_level(product: Product, block: Block, caches: Caches) -> dict[str, dict[s
     return found
 
 
-def cycles(product: Product, block: Block, caches: Caches) -> float:
+def cycles(product: Product, block: Blocking, caches: Caches) -> float:
     """Cycles of a call: of products or of the arrival of tiles, whichever takes longer, of sums between slices, of packing, and of memory.
 
     Nothing of the last three is taken to be hidden: sums wait for their loads, and are stored when they are complete; prefetching the next
@@ -217,7 +207,7 @@ def cycles(product: Product, block: Block, caches: Caches) -> float:
     return hot + packed * (_STORE_CYCLES + b_first) + (a + b) * caches.arrival(operands)
 
 
-def holds(product: Product, block: Block, caches: Caches) -> bool:
+def holds(product: Product, block: Blocking, caches: Caches) -> bool:
     """Whether L2 holds what has to stay there: a block of C, with its slices and the next ones, where more than one pair meets it."""
     *_, sums = loads(product, block)
     return sums.count == 0 or caches.level(sums.distance) != "beyond"
@@ -226,7 +216,7 @@ def holds(product: Product, block: Block, caches: Caches) -> bool:
 @cache
 def choose(
     product: Product, caches: Caches, tile: tuple[int, int], *, nc: int | None = None, kc: int | None = None
-) -> Block:
+) -> Blocking:
     """The block with which a product takes the fewest cycles.
 
     Args:
@@ -239,22 +229,17 @@ def choose(
     mr, nr = tile
     # Of one step the hot loop would be no loop, and sums in no tile registers between two.
     deep = [max(each // product.element, 2 * product.step) for each in _ROW_LENGTHS]
-    depths = [kc] if kc else _even(product.k, product.step, deep)
+    depths = [kc] if kc else _sizes(product.k, product.step, deep)
     found = [
-        Block(mr, nr, mc, columns, depth)
+        Blocking(mr, nr, mc, columns, depth)
         for depth in depths
-        for mc in _even(product.m, mr, [each * mr for each in _UNITS])
-        for columns in ([nc] if nc else _even(product.n, nr, [each * nr for each in _UNITS]))
+        for mc in _sizes(product.m, mr, [each * mr for each in _UNITS])
+        for columns in ([nc] if nc else _sizes(product.n, nr, [each * nr for each in _UNITS]))
     ]
     fitting = [each for each in found if holds(product, each, caches)]
     return min(fitting or found, key=lambda each: cycles(product, each, caches))
 
 
-def _over(extent: int, size: int) -> int:
-    return -(-max(extent, 1) // size)
-
-
-def _even(extent: int, unit: int, sizes: Iterable[int]) -> list[int]:
-    """The sizes, multiples of `unit`, about as large as `sizes` at most, that split an extent most evenly."""
-    counts = {_over(extent, max(size, unit)) for size in sizes}
-    return sorted({_over(_over(extent, count), unit) * unit for count in counts})
+def _sizes(extent: int, unit: int, limits: Iterable[int]) -> list[int]:
+    """The sizes, multiples of `unit`, that split an extent most evenly, each about as large as a limit at most."""
+    return sorted({even(extent, each, unit) for each in limits})
