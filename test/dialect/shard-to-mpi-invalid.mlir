@@ -59,3 +59,14 @@ func.func @unknown(%a: tensor<8x4xf32>) -> tensor<8x4xf32> {
   return %0 : tensor<8x4xf32>
 }
 }
+
+// -----
+
+shard.grid @line(shape = 4)
+shard.grid @square(shape = 2x2)
+func.func @grids(%a: tensor<8x4xf32>) -> tensor<8x4xf32> {
+  %0 = shard.all_reduce %a on @line grid_axes = [0] : tensor<8x4xf32> -> tensor<8x4xf32>
+  // expected-error @below {{a second grid, @square; expected one in a function, which is @line}}
+  %1 = shard.all_reduce %0 on @square grid_axes = [0] : tensor<8x4xf32> -> tensor<8x4xf32>
+  return %1 : tensor<8x4xf32>
+}

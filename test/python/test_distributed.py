@@ -439,11 +439,24 @@ def test_mpich_has_the_bits_of_one_process(tmp_path):
         (["--schedule", "k"], "ScaLAPACK has f32 and f64"),
         (["--grid", "1x2x3"], "is no grid"),
         (["--mpi", "lam"], "'lam' is not one of"),
+        (["--shape", "?x64x64"], "expected static extents above zero"),
+        (["--shape", "0x64x64"], "expected static extents above zero"),
+        (["--bar", "1.1", "--no-scalapack", "--threads", "0"], "--bar compares ours with others"),
+        (["--shape", "63x64x64", "--grid", "2x1"], "63"),
     ],
 )
 def test_what_is_not_measured(words, said, capsys):
     assert main(["bench", "distributed", *words]) == 2
     assert said in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(("bar", "status"), [("1.2", 0), ("1.6", 1)])
+def test_the_bar_is_for_others(bar, status, monkeypatch, capsys):
+    ratios = {"2 processes": 1.0, "2 threads": 1.5}
+    found = [measuring.Result(name, 1.0, 1.0, (1.0,), True, ratio) for name, ratio in ratios.items()]
+    monkeypatch.setattr(measuring, "run", lambda *given, **named: found)
+    assert main(["bench", "distributed", "--shape", "64x64x64", "--bar", bar]) == status
+    assert "2 threads" in capsys.readouterr().out
 
 
 @needs_minutes

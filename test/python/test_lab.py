@@ -189,6 +189,8 @@ def test_schedules_without_bounds_end_at_their_line(compiler, text, reason, line
         {"operator": "attention", "fields": "64, 64, 64"},
         {"operator": "attention", "fields": "queries=open('x'), keys=1, head=1"},
         {"operator": "conv2d", "fields": ") + f("},
+        {"operator": "attention", "fields": "queries=1)(queries=128, keys=128, head=64"},
+        {"operator": "attention", "fields": "queries=1, queries=128, keys=128, head=64"},
         {"shape": "4x4x4", "text": "#" * (1 << 20)},
     ],
 )

@@ -29,8 +29,8 @@ MPI = [
 
 SCALAPACK = packages.Need(
     "ScaLAPACK",
-    lambda: any(Path("/usr/lib").glob("*/libscalapack-openmpi.so.2.2")),
-    ("libscalapack-openmpi2.2",),
+    lambda: all(any(Path("/usr/lib").glob(f"*/libscalapack-{each}.so.2.2")) for each in ("openmpi", "mpich")),
+    ("libscalapack-openmpi2.2", "libscalapack-mpich2.2"),
     required=False,
 )
 

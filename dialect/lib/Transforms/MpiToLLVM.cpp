@@ -106,6 +106,22 @@ std::optional<std::pair<unsigned, int64_t>> unitsOf(Type element) {
   return bits == 8 || bits == 16 || bits == 32 || bits == 64 ? std::optional(std::pair(bits, parts)) : std::nullopt;
 }
 
+/// Whether an int, in which MPI counts, can say so many elements.
+bool isCountable(int64_t elements) { return elements <= std::numeric_limits<int32_t>::max(); }
+
+Value countOf(ConversionPatternRewriter &rewriter, Location location, int64_t elements) {
+  return LLVM::ConstantOp::create(rewriter, location, rewriter.getI32Type(), rewriter.getI32IntegerAttr(elements));
+}
+
+/// Replaces an op that has no result but MPI's code, if that.
+LogicalResult finish(Operation *op, Value code, ConversionPatternRewriter &rewriter) {
+  if (op->getNumResults() != 0)
+    rewriter.replaceOp(op, code);
+  else
+    rewriter.eraseOp(op);
+  return success();
+}
+
 Value partnerOf(mpi::ISendOp::Adaptor adaptor) { return adaptor.getDest(); }
 Value partnerOf(mpi::IRecvOp::Adaptor adaptor) { return adaptor.getSource(); }
 
@@ -125,6 +141,9 @@ public:
                             << "; expected contiguous elements of 8, 16, 32 or 64 bits in one static dimension";
     Location location = op.getLoc();
     Header header(mpi, rewriter, op);
+    int64_t elements = type.getNumElements() * units->second;
+    if (!isCountable(elements))
+      return op.emitError() << "a message of " << type << "; expected no more elements than an int counts";
     Value slot;
     {
       OpBuilder::InsertionGuard guard(rewriter);
@@ -135,8 +154,7 @@ public:
     // Where the call fails, there is nothing to wait for.
     LLVM::StoreOp::create(rewriter, location, header.noRequest(), slot);
     Value start = MemRefDescriptor(adaptor.getRef()).bufferPtr(rewriter, location, *this->getTypeConverter(), type);
-    Value count = LLVM::ConstantOp::create(rewriter, location, rewriter.getI32Type(),
-                                           rewriter.getI32IntegerAttr(type.getNumElements() * units->second));
+    Value count = countOf(rewriter, location, elements);
     Value code = header.call(function, {start, count, header.integerType(units->first), partnerOf(adaptor),
                                         adaptor.getTag(), header.communicator(adaptor.getComm()), slot});
     SmallVector<Value> results;
@@ -158,12 +176,7 @@ public:
 
   LogicalResult matchAndRewrite(mpi::Wait op, OpAdaptor adaptor, ConversionPatternRewriter &rewriter) const override {
     Header header(mpi, rewriter, op);
-    Value code = header.call("MPI_Wait", {adaptor.getReq(), header.statusIgnore()});
-    if (op.getRetval())
-      rewriter.replaceOp(op, code);
-    else
-      rewriter.eraseOp(op);
-    return success();
+    return finish(op, header.call("MPI_Wait", {adaptor.getReq(), header.statusIgnore()}), rewriter);
   }
 
 private:
@@ -189,15 +202,12 @@ public:
     auto start = [&](Value buffer) {
       return MemRefDescriptor(buffer).bufferPtr(rewriter, op.getLoc(), *getTypeConverter(), type);
     };
-    Value count = LLVM::ConstantOp::create(rewriter, op.getLoc(), rewriter.getI32Type(),
-                                           rewriter.getI32IntegerAttr(type.getNumElements()));
+    if (!isCountable(type.getNumElements()))
+      return op.emitError() << "a reduction of " << type << "; expected no more elements than an int counts";
+    Value count = countOf(rewriter, op.getLoc(), type.getNumElements());
     Value code = header.call("MPI_Allreduce", {start(adaptor.getSendbuf()), start(adaptor.getRecvbuf()), count, *summed,
                                                header.sum(), header.communicator(adaptor.getComm())});
-    if (op.getRetval())
-      rewriter.replaceOp(op, code);
-    else
-      rewriter.eraseOp(op);
-    return success();
+    return finish(op, code, rewriter);
   }
 
 private:

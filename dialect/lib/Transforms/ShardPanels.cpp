@@ -149,10 +149,10 @@ struct ShardPanels final : impl::ShardPanelsBase<ShardPanels> {
     }
     bool summed = product.getIteratorTypesArray()[*loop] == utils::IteratorType::reduction;
     int64_t extent = product.getStaticLoopRanges()[*loop], deep = summed ? multiple : 1;
-    if (count == 1 || extent % (count * deep) != 0)
+    if (count == 1 || extent == 0 || deep > extent / count || extent % (count * deep) != 0)
       return;
-    int64_t finer = perBlock;
-    while (extent % (count * deep * finer) != 0)
+    int64_t units = extent / (count * deep), finer = std::min<int64_t>(perBlock, units);
+    while (units % finer != 0)
       --finer;
     count *= finer;
     OpBuilder builder(product);

@@ -372,12 +372,20 @@ struct ShardToMpi final : impl::ShardToMpiBase<ShardToMpi> {
     if (failed(mpi))
       return signalPassFailure();
     Conversion conversion(function, *mpi, ahead);
+    FlatSymbolRefAttr used;
     for (Operation *op : found) {
       // Requests and codes are values, which the end of the function has to see.
       if (op->getBlock() != &function.front()) {
         op->emitError() << "a collective in a region; expected it in the function's own block";
         return signalPassFailure();
       }
+      // Communicators are told apart by the axes of one grid.
+      auto grid = op->getAttrOfType<FlatSymbolRefAttr>("grid");
+      if (grid && used && grid != used) {
+        op->emitError() << "a second grid, " << grid << "; expected one in a function, which is " << used;
+        return signalPassFailure();
+      }
+      used = grid ? grid : used;
       if (failed(conversion.convert(op)))
         return signalPassFailure();
     }

@@ -34,7 +34,7 @@ struct StartFromOneNumber final : OpRewritePattern<scf::IfOp> {
   using OpRewritePattern::OpRewritePattern;
 
   LogicalResult matchAndRewrite(scf::IfOp branch, PatternRewriter &rewriter) const override {
-    if (branch.getNumResults() != 1 || branch.getElseRegion().empty())
+    if (branch.getNumResults() != 1 || branch.getElseRegion().empty() || !isMemoryEffectFree(branch))
       return failure();
     auto fillOf = [](scf::YieldOp yield) { return yield.getOperand(0).getDefiningOp<linalg::FillOp>(); };
     linalg::FillOp first = fillOf(branch.thenYield()), second = fillOf(branch.elseYield());

@@ -28,8 +28,13 @@ class Grid:
         Raises:
             SpecError: There are not as many processes.
         """
-        if not shape or any(isinstance(each, bool) or not isinstance(each, int) or each < 1 for each in shape):
-            raise SpecError(f"grid {shape!r}", where="distributed", expected="ints above zero")
+        given: object = shape
+        if (
+            not isinstance(given, (tuple, list))
+            or not given
+            or any(type(each) is not int or each < 1 for each in given)
+        ):
+            raise SpecError(f"grid {shape!r}", where="distributed", expected="a tuple of ints above zero")
         if math.prod(shape) != comm.Get_size():
             raise SpecError(
                 f"a grid of {'x'.join(map(str, shape))} for {comm.Get_size()} processes",
@@ -37,10 +42,11 @@ class Grid:
                 expected="as many processes as the grid has",
                 remedy="Start so many with mpiexec -n, or give another grid",
             )
-        self.comm, self.shape = comm, shape
+        self.comm, self.shape = comm, tuple(shape)
         self._place = np.unravel_index(comm.Get_rank(), shape)
         self._along: dict[tuple[int, ...], Comm] = {}
         self._kept: dict[Hashable, Any] = {}
+        self.is_closed = False
 
     def count(self, axes: tuple[int, ...]) -> int:
         """How many processes differ from this one in some axes alone, itself included."""
@@ -68,6 +74,7 @@ class Grid:
 
     def close(self) -> None:
         """Frees the communicators, and forgets what was made; all processes do so together. Its products are not called any more."""
+        self.is_closed = True
         for each in self._along.values():
             each.Free()
         self._along.clear()

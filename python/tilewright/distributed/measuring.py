@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import json
+import math
 import os
 import shutil
 import subprocess
@@ -15,8 +16,11 @@ from typing import Any
 
 from tilewright import knobs
 from tilewright.bench import environments
+from tilewright.distributed.partition import program
+from tilewright.distributed.shardings import named
 from tilewright.errors import TilewrightError
 from tilewright.processes.command import command
+from tilewright.spec import MatmulSpec
 
 _LAUNCHERS: Mapping[str, tuple[str, ...]] = MappingProxyType(
     {
@@ -101,9 +105,9 @@ def run(
         raise TilewrightError(
             f"there is no {launcher[0]}, or no mpi4py", where="bench distributed", remedy="make setup-cluster"
         )
-    count = 1
-    for each in grid:
-        count *= each
+    # What does not fit is said once, and not by each process.
+    program(MatmulSpec.from_dtypes(*shape, dtype), named(schedule), grid)
+    count = math.prod(grid)
     wanted = {
         "shape": shape,
         "dtype": dtype,

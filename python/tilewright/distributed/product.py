@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from tilewright import _runtime, targets
+from tilewright.dims import MAX_EXTENT
 from tilewright.distributed import dask_arrays, implementation, native
 from tilewright.distributed.grid import Comm, Grid
 from tilewright.distributed.native import Native
@@ -16,7 +17,7 @@ from tilewright.distributed.partition import Program, program
 from tilewright.distributed.shardings import Sharding, named
 from tilewright.dtypes import from_numpy, to_numpy
 from tilewright.errors import OperandError, SpecError, TilewrightError
-from tilewright.payload.abi import ENTRY
+from tilewright.payload.abi import ENTRY, OUT_OF_MEMORY
 from tilewright.spec import MatmulSpec
 from tilewright.tuning.calls import compile as compile_one
 
@@ -56,7 +57,7 @@ class Product:
             self.program,
             "OpenMPI" if alone else implementation.loaded(),  # alone it calls neither
             target,
-            panels=_panels(self.program) if panels is None else panels,
+            panels=_panels(self.program) if panels is None else min(panels, MAX_EXTENT),
         )
         self.kernels = {symbol: compile_one(each, threads=threads) for symbol, each in self.native.kernels.items()}
         given = {symbol: kernel.c_function.address for symbol, kernel in self.kernels.items()}
@@ -67,6 +68,7 @@ class Product:
                 self.program.blocks.items(), (spec.a_transposed, spec.b_transposed, False), strict=True
             )
         }
+        self._grid = grid
         self._handles = [implementation.handle(grid.along(axes)) for axes in self.native.communicators]
         arguments = [ctypes.c_void_p] * 2 + [ctypes.c_int64] * len(self._handles) + [ctypes.c_void_p]
         self._function = ctypes.CFUNCTYPE(ctypes.c_int32, *arguments)(self._code.address)
@@ -91,9 +93,11 @@ class Product:
 
         Raises:
             OperandError: An operand has another shape or type, is not contiguous, or `out` shares memory with another one.
-            MemoryError: There is none for panels.
-            TilewrightError: MPI refused a message.
+            MemoryError: A kernel had none for its panels.
+            TilewrightError: MPI refused a message; or the grid is closed.
         """
+        if self._grid.is_closed:
+            raise TilewrightError("its grid is closed", where="distributed", remedy="Make another Grid and product")
         types = {"a": self.spec.a_type, "b": self.spec.b_type, "c": self.spec.c_type}
         if out is None:
             out = np.empty(self._blocks["c"], to_numpy(types["c"]))
@@ -102,8 +106,10 @@ class Product:
         if any(np.may_share_memory(out, each) for each in (a, b)):
             raise OperandError("it shares memory with an operand", where="c", remedy="Give another array")
         status = self._function(a.ctypes.data, b.ctypes.data, *self._handles, out.ctypes.data)
-        if status < 0:
+        if status == -OUT_OF_MEMORY:
             raise MemoryError(f"no memory for the panels of {self.spec}")
+        if status < 0:
+            raise TilewrightError(f"a kernel of {self.spec} ended with status {-status}", where="distributed")
         if status > 0:
             said = implementation.module().Get_error_string(status)
             raise TilewrightError(f"MPI: {said}", where="distributed", remedy="See what the other processes say")
@@ -146,7 +152,7 @@ def compile(
     if grid is None:
         rows = max(each for each in range(1, size + 1) if size % each == 0 and each * each <= size)
         grid = (rows, size // rows) if named(schedule).axes > 1 else (size,)
-    return Product(spec, Grid(processes, tuple(grid)), schedule, threads, panels)
+    return Product(spec, Grid(processes, grid), schedule, threads, panels)
 
 
 def matmul(
@@ -186,6 +192,10 @@ def matmul(
     if grid is None:
         return dask_arrays.matmul(a, b, threads=threads)
     sharding = named(schedule)
+    if sharding.axes > len(grid.shape):
+        raise SpecError(
+            f"schedule {schedule!r} on a grid of {grid.shape}", where="distributed", expected=f"{sharding.axes} axes"
+        )
     for name, each in (("a", a), ("b", b)):
         if not isinstance(each, np.ndarray) or each.ndim != 2:
             raise OperandError("it is no two-dimensional array of numpy", where=name, expected="a block of a matrix")

@@ -33,7 +33,7 @@ def load(implementation: str) -> ctypes.CDLL:
         raise TilewrightError(
             f"ScaLAPACK cannot be loaded: {error}",
             where="bench distributed",
-            remedy="make setup-cluster installs it; on Debian it is libscalapack-openmpi2.2",
+            remedy="make setup-cluster installs it; on Debian it is libscalapack-openmpi2.2 or libscalapack-mpich2.2",
         ) from None
 
 

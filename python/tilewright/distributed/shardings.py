@@ -73,7 +73,7 @@ def named(schedule: str | Sharding) -> Sharding:
     """
     if isinstance(schedule, Sharding):
         return schedule
-    if schedule not in SCHEDULES:
+    if not isinstance(schedule, str) or schedule not in SCHEDULES:
         raise SpecError(
             f"schedule {schedule!r}", where="distributed", expected=f"a Sharding, or {', '.join(SCHEDULES)}"
         )
