@@ -2,6 +2,7 @@
 
 #include "Session.h"
 
+#include <charconv>
 #include <cstdio>
 
 namespace tilewright::onnx {
@@ -24,9 +25,11 @@ std::string hexadecimal(const void *data, size_t size) {
 }
 
 std::string number(double value) {
-  char text[40];
-  std::snprintf(text, sizeof text, "%.9g", value); // Attributes are of f32.
-  return std::string_view(text).find_first_of("in") == std::string_view::npos ? text : quoted(text);
+  char place[40];
+  // Attributes are of f32. No locale has a say.
+  char *end = std::to_chars(place, place + sizeof place, value, std::chars_format::general, 9).ptr;
+  std::string text(place, end);
+  return text.find_first_of("in") == std::string::npos ? text : quoted(text);
 }
 
 template <typename Element, typename Write>

@@ -94,6 +94,8 @@ Group groupOf(const Json &given) {
     group.operands.push_back(viewOf(each));
   for (const Json &each : given["shape"].list()) {
     std::vector<int64_t> pair = integers(each);
+    if (pair.empty())
+      throw std::runtime_error("a group's result has an extent that is nothing");
     if (pair.size() == 2 && static_cast<size_t>(pair[0]) >= group.operands.size())
       throw std::runtime_error("a group's result has an extent of an operand that is not there");
     group.extents.push_back(

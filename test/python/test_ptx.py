@@ -115,7 +115,9 @@ ROWS: list[tuple[str, Callable[[int, int, int], int]]] = [
     ("cvt.rz.bf16.f32 %h, %x; cvt.u32.u16 %d, %h;", lambda a, b, lane: a >> 16),
     ("cvt.rna.tf32.f32 %d, 0f3F801000;", lambda a, b, lane: 0x3F802000),
     ("cvt.rn.satfinite.e4m3x2.f32 %h, 0f44000000, 0fBFC80000; cvt.u32.u16 %d, %h;", lambda a, b, lane: 0x7EBC),
-    ("cvt.rn.f16x2.e5m2x2 %d, %h;", lambda a, b, lane: 0),
+    ("mov.b16 %h, 0x3CC1; cvt.rn.f16x2.e5m2x2 %d, %h;", lambda a, b, lane: 0x3C00C100),
+    ("mov.b32 %d, 0x7FC00000; cvt.rzi.s32.f32 %d, %d;", lambda a, b, lane: 0),
+    ("mov.b64 %w, 0x7FF8000000000000; cvt.rzi.s32.f64 %d, %w;", lambda a, b, lane: 1 << 31),
     ("add.f32 %x, %y, 0f3F800000; mov.b32 %d, %x;", lambda a, b, lane: from_float(np.float32(lane / 8) + np.float32(1))),
     ("fma.rn.f32 %x, %y, %y, %y; mov.b32 %d, %x;", lambda a, b, lane: from_float(lane / 8 * lane / 8 + lane / 8)),
     ("add.sat.f32 %x, %y, 0f00000000; mov.b32 %d, %x;", lambda a, b, lane: from_float(min(lane / 8, 1))),
@@ -134,7 +136,7 @@ ROWS: list[tuple[str, Callable[[int, int, int], int]]] = [
     ("setp.lt.u32 %p, %l, 5; vote.sync.any.pred %p, %p, -1; selp.b32 %d, 1, 0, %p;", lambda a, b, lane: 1),
     ("setp.lt.u32 %p, %l, 5; vote.sync.all.pred %p, %p, -1; selp.b32 %d, 1, 0, %p;", lambda a, b, lane: 0),
     ("redux.sync.add.s32 %d, %l, -1;", lambda a, b, lane: 496),
-    ("redux.sync.min.s32 %d, %l, -1;", lambda a, b, lane: 0),
+    ("sub.s32 %d, %l, 5; redux.sync.min.s32 %d, %d, -1;", lambda a, b, lane: -5 & ALL),
     ("redux.sync.max.u32 %d, %l, -1;", lambda a, b, lane: 31),
     ("elect.sync %d|%p, -1; selp.b32 %d, 7, %d, %p;", lambda a, b, lane: 0 if lane else 7),
     ("mov.u32 %d, %lanemask_le;", lambda a, b, lane: (2 << lane) - 1),
@@ -395,6 +397,27 @@ def test_a_block_is_as_the_kernel_says(tmp_path: Path, capsys: pytest.CaptureFix
         (".version 8.0\n.entry f() {\n ret\n}", "a statement without an end"),
         (".version 8.0\nhello;", "cannot read 'hello'"),
         (".version 8.0\n.entry f() {\n .reg .b32 %r1;\n ld.u32 %r1, %r1;\n}", "needs an address"),
+        (".version 8.0\n.shared .foo x[4];", "x is of type foo"),
+        (".version 8.0\n.global .f32 x[1] = {1, 2};\n.entry f() { ret; }", "x has 2 first values"),
+        (".version 8.0\n.func g() {\n exit;\n}", "does not read exit"),
+        *(
+            (
+                f".version 8.0\n.entry f() {{\n .reg .b32 %r<3>;\n .reg .b64 %d<2>;\n {each}\n}}",
+                f"line 5 of the PTX: {said}",
+            )
+            for each, said in {
+                "add.u32 %r1, %r2;": "add.u32 has operands or suffixes that are not read",
+                "bra;": "bra has operands or suffixes that are not read",
+                "ld.u32 %r1, [%d1+foo];": "cannot read the address [%d1+foo]",
+                "ld.global.v4.b32 {%r1, %r2}, [%d1];": "ld.global.v4.b32 gives 4 elements to 2 registers",
+                "st.global.v2.b32 [%d1], {%r1, %r1, %r1, %r1};": "st.global.v2.b32 takes 2 elements, not 4",
+                "st.async.b32 [%d1], %r1, [%d1];": "the emulator does not read st.async.b32",
+                "add.rp.f32 %r1, %r1, %r2;": "the emulator does not read add.rp.f32",
+                "mad.lo.cc.u32 %r1, %r1, %r2, %r2;": "the emulator does not read mad.lo.cc.u32",
+                "max.relu.s32 %r1, %r1, %r2;": "the emulator does not read max.relu.s32",
+                "cvt.rz.f32.u32 %r1, %r2;": "the emulator does not read cvt.rz.f32.u32",
+            }.items()
+        ),
     ],
 )
 def test_what_is_no_ptx(text: str, words: str) -> None:

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
@@ -105,13 +106,17 @@ def build(
             where="tilewright.onnx.build",
             expected="MatMul, Gemm, Conv, Attention or MatMulNBits of floats, with weights of known extents",
         )
-    names = {spec: f"{name}_{number}" for number, spec in enumerate(dict.fromkeys(each.spec for each in groups))}
+    specs = list(dict.fromkeys(each.spec for each in groups))
+    # A process that has loaded a library gets that one again under its name, whatever has become of the file.
+    digest = hashlib.sha256(repr((specs, targets, threads)).encode()).hexdigest()[:8]
+    names = {spec: f"{name}_{digest}_{number}" for number, spec in enumerate(specs)}
+    library_name = f"{name}_kernels_{digest}"
     kernels = {names[spec]: spec for spec in names}
     folder = Path(out)
-    library(kernels, targets, f"{name}_kernels", folder, threads=threads, own_pool=True, tvm_ffi=False)
+    library(kernels, targets, library_name, folder, threads=threads, own_pool=True, tvm_ffi=False)
     plan = {
         "format": _FORMAT,
-        "library": f"{name}_kernels",
+        "library": library_name,
         "threads": threads,
         "groups": [_named(each, names[each.spec]).json(names[each.spec]) for each in groups],
     }
@@ -164,7 +169,7 @@ def _described(model: str | PathLike[str] | bytes) -> list[Graph]:
         options = runtime.SessionOptions()
         options.add_provider_for_devices(register(), {"describe": str(file)})
         _session(model, options)
-        return graph.read(file.read_text(encoding="utf-8").splitlines() if file.exists() else [])
+        return graph.read(file.read_text(encoding="utf-8", errors="replace").split("\n") if file.exists() else [])
 
 
 def _session(model: str | PathLike[str] | bytes, options: Any) -> Any:  # noqa: ANN401 - of ONNX Runtime

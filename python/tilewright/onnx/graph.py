@@ -125,6 +125,8 @@ def read(lines: Iterable[str]) -> list[Graph]:
     found: list[tuple[list[Node], set[str]]] = []
     for line in lines:
         text = line.rstrip("\n")
+        if not text:
+            continue
         if text == "graph":
             found.append(([], set()))
         elif text.startswith("output "):

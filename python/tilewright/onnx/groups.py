@@ -179,7 +179,8 @@ def _step(grouping: Grouping, value: Value, columns: int) -> _Step | None:
         bounds = [each and each.number for each in (node.input(1), node.input(2))]
         if any(each is not None and bound is None for each, bound in zip(node.inputs[1:], bounds, strict=False)):
             return None
-        low, high = (default if bound is None else bound for bound, default in zip(bounds, (-inf, inf), strict=True))
+        limits = node.attributes.get("min", -inf), node.attributes.get("max", inf)  # Before version 11 of the operator.
+        low, high = (default if bound is None else bound for bound, default in zip(bounds, limits, strict=True))
         return (node,), epilogues.clamp(low, high), None, result
     if node.op == "Div":
         divisor = node.input(1)

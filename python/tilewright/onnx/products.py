@@ -46,7 +46,7 @@ def _gemm(grouping: Grouping, node: Node, a: Value, b: Value) -> Group | None:
         entries += (epilogues.scale(given["alpha"]),)
     if c is not None:
         axes = axes_of(c.shape, node.output.shape, -1)
-        if axes is None or c.type != a.type:
+        if axes is None or c.type != a.type or not (c.shape or c.is_constant):  # Without a shape it is of unknown rank.
             return None
         entries += (epilogues.residual(axes, a.type),)
         further += (Further(c, axes),)

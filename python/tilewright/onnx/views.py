@@ -86,10 +86,7 @@ class View:
         sizes, axes = self._sizes, list[tuple[int, ...]]()
         for group in groups:
             own = [axis for each in group for axis in self.axes[each] if sizes[axis] != 1]
-            if any(
-                other != one + 1 and not all(size == 1 for size in sizes[one + 1 : other])
-                for one, other in pairwise(own)
-            ):
+            if any(other <= one or any(size != 1 for size in sizes[one + 1 : other]) for one, other in pairwise(own)):
                 return None
             axes.append(tuple(own))
         return replace(self, axes=tuple(axes))

@@ -26,6 +26,8 @@ def quantized_product(grouping: Grouping, node: Node) -> Group | None:
     given = node.attributes
     if node.op != "com.microsoft.MatMulNBits" or x is None or codes is None or scales is None or node.output is None:
         return None
+    if not node.output.shape:
+        return None
     k, n, bits, block = (given.get(name, 0) for name in ("K", "N", "bits", "block_size"))
     if bits not in _CODES or block < 16 or k % block or given.get("weight_prepacked") or node.input(4) is not None:
         return None

@@ -33,10 +33,10 @@ def constant(kind: str, value: float) -> str:
     return f"<{scalar} {text}, {scalar} {text}>" if llvm.startswith("<") else text
 
 
-def _finished(function: Function, one: Instruction, value: str, kind: str) -> str:
-    """A float behind .sat or .relu."""
+def finished(function: Function, one: Instruction, value: str, kind: str) -> str:
+    """A float behind .sat, which makes 0 of NaN, or .relu, which keeps it."""
     if one.has("sat", "relu"):
-        value = intrinsic(function, "maxnum", kind, value, constant(kind, 0.0))
+        value = intrinsic(function, "maxnum" if one.has("sat") else "maximum", kind, value, constant(kind, 0.0))
     return intrinsic(function, "minnum", kind, value, constant(kind, 1.0)) if one.has("sat") else value
 
 
@@ -49,7 +49,7 @@ def _two(name: str) -> Handler:
         to, *given = one.operands
         a, b = (function.get(one, each, kind) for each in given)
         if is_float(kind):
-            value = _finished(function, one, function.value(f"f{name} {llvm} {a}, {b}"), kind)
+            value = finished(function, one, function.value(f"f{name} {llvm} {a}, {b}"), kind)
         elif one.has("sat"):
             value = intrinsic(function, f"s{name}.sat", kind, a, b)
         else:
@@ -112,7 +112,7 @@ def _multiply_add(function: Function, one: Instruction) -> None:
     if is_float(kind):
         values = [function.get(one, each, kind) for each in one.operands[1:]]
         function.put(
-            one, one.operands[0], _finished(function, one, intrinsic(function, "fma", kind, *values), kind), kind
+            one, one.operands[0], finished(function, one, intrinsic(function, "fma", kind, *values), kind), kind
         )
         return
     product, bits = _product(function, one, kind)

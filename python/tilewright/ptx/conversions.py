@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from tilewright.ptx.arithmetic import constant, intrinsic, is_float
+from tilewright.ptx.arithmetic import finished, intrinsic, is_float
 from tilewright.ptx.function import LLVM_TYPES, Function, Handler, bits_of, unknown
 from tilewright.ptx.parse import Instruction
 
@@ -37,6 +37,8 @@ def _one(function: Function, one: Instruction, value: str, to: str, of: str) -> 
     target, source = LLVM_TYPES[to], LLVM_TYPES[of]
     signs = ("s" if of[0] == "s" else "u", "s" if to[0] == "s" else "u")
     if not is_float(of) and is_float(to):
+        if one.has("rz", "rm", "rp"):
+            raise unknown(one)
         return function.value(f"{signs[0]}itofp {source} {value} to {target}")
     if not is_float(of):
         return _integer(function, one, value, to, of)
@@ -45,7 +47,11 @@ def _one(function: Function, one: Instruction, value: str, to: str, of: str) -> 
             value = intrinsic(function, name, of, value)
     if not is_float(to):
         name = f"llvm.fpto{signs[1]}i.sat.{target}.{of}"
-        return function.call(name, target, [(source, value)])
+        found = function.call(name, target, [(source, value)])
+        if of != "f64" and bits_of(target) != 64:
+            return found  # Of NaN it is 0; with 64 bits on either side, the highest bit alone.
+        nan = function.value(f"fcmp uno {source} {value}, {value}")
+        return function.value(f"select i1 {nan}, {target} {1 << bits_of(target) - 1}, {target} {found}")
     wide, wanted = bits_of(source), bits_of(target)
     if one.has("rz", "rm", "rp") and wanted < wide:
         if (to, of) != ("bf16", "f32") or not one.has("rz"):
@@ -56,9 +62,7 @@ def _one(function: Function, one: Instruction, value: str, to: str, of: str) -> 
         value, source, wide = function.value(f"fpext {source} {value} to float"), "float", 32
     if wanted != wide:
         value = function.value(f"{'fptrunc' if wanted < wide else 'fpext'} {source} {value} to {target}")
-    if one.has("sat", "relu"):
-        value = intrinsic(function, "maxnum", to, value, constant(to, 0.0))
-    return intrinsic(function, "minnum", to, value, constant(to, 1.0)) if one.has("sat") else value
+    return finished(function, one, value, to)
 
 
 def _integer(function: Function, one: Instruction, value: str, to: str, of: str) -> str:

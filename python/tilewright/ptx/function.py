@@ -94,13 +94,15 @@ class Declarations:
 class Function:
     """The code of a function, which instructions add to."""
 
-    def __init__(self, declarations: Declarations, variables: Mapping[str, Variable]) -> None:
+    def __init__(self, declarations: Declarations, variables: Mapping[str, Variable], *, is_kernel: bool) -> None:
         """Begins it.
 
         Args:
             declarations: Where the functions are noted that it calls.
             variables: The module's, by name.
+            is_kernel: Whether it is one, and nobody calls it.
         """
+        self.is_kernel = is_kernel
         self.slots: list[str] = []
         self.lines: list[str] = []
         self._declarations = declarations
@@ -246,7 +248,7 @@ class Function:
             return self.resized(
                 self.value(f"load i{register.bits}, ptr {register.slot}, !nosanitize !0"), register.bits, bits
             )
-        if (number := _number(operand, bits)) is not None:
+        if (number := immediate(operand, bits)) is not None:
             return str(number) if bits > 1 else str(bool(number)).lower()
         if operand.startswith("%") or operand in _CONSTANTS:
             return self._special(instruction, operand, bits)
@@ -355,7 +357,7 @@ class Function:
         self.write(instruction, operand, self.cast(value, llvm, f"i{bits}"), bits, signed=kind[0] == "s")
 
 
-def _number(text: str, bits: int) -> int | None:
+def immediate(text: str, bits: int) -> int | None:
     """The bits of an immediate operand, as a signed number."""
     if (found := re.fullmatch(r"0([fFdD])([0-9a-fA-F]{8}|[0-9a-fA-F]{16})", text)) is not None:
         is_double = found[1] in "dD"

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 
 from tilewright.ptx.arithmetic import is_float
 from tilewright.ptx.function import LLVM_TYPES, Function, Handler, bits_of, last_type, unknown
-from tilewright.ptx.parse import Address, Instruction
+from tilewright.ptx.parse import Address, Instruction, wrong
 
 _SPACES = ("global", "shared", "shared::cta", "shared::cluster", "local", "param", "const")
 _ATOMIC = {
@@ -52,6 +52,8 @@ def _load(function: Function, one: Instruction) -> None:
         function.write(one, to, value, bits, signed=signed)
         return
     places = to if isinstance(to, tuple) else (to,)
+    if len(places) != count:
+        raise wrong(one.line, f"{one.name} gives {count} elements to {len(places)} registers")
     whole = f"<{count} x i{bits}>"
     value = function.value(f"load {whole}, ptr {pointer}, align {count * bits // 8}{_mark(one)}")
     for number, place in enumerate(places):
@@ -65,6 +67,8 @@ def _store(function: Function, one: Instruction) -> None:
     to, of = one.operands[:2]
     pointer = function.pointer(one, to, space(one))
     values = [function.read(one, each, bits) for each in (of if isinstance(of, tuple) else (of,))]
+    if len(values) != count:
+        raise wrong(one.line, f"{one.name} takes {count} elements, not {len(values)}")
     if count == 1:
         function.do(f"store i{bits} {values[0]}, ptr {pointer}, align {bits // 8}{_mark(one)}")
         return

@@ -7,12 +7,23 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import prod
+from types import MappingProxyType
 
 from tilewright.errors import LoweringError
 from tilewright.ptx import arithmetic, bits, conversions, copies, memory, parse, together
-from tilewright.ptx.function import LLVM_TYPES, Declarations, Function, Handler, bits_of, unknown
+from tilewright.ptx.function import LLVM_TYPES, Declarations, Function, Handler, bits_of, immediate, unknown
 from tilewright.ptx.parse import Instruction, Label, Registers, Scope, Variable
 
+_ROUNDED = ("rm", "rp", "rz")
+_NOT_READ: Mapping[str, Sequence[str]] = MappingProxyType(
+    {
+        **dict.fromkeys(("add", "sub", "mul", "fma", "div", "sqrt", "rcp"), _ROUNDED),
+        "mad": (*_ROUNDED, "cc"),
+        **dict.fromkeys(("min", "max"), ("xorsign", "relu")),
+        "st": ("async", "bulk"),
+    }
+)
+"""By the beginning of a name, suffixes that change the result and are not read."""
 _ROWS: Mapping[str, Handler] = {
     **arithmetic.ROWS,
     **bits.ROWS,
@@ -89,12 +100,20 @@ def _within(function: str, variable: Variable) -> Variable:
     return replace(variable, name=f"{function}:{variable.name}")
 
 
+def _element_bytes(variable: Variable) -> int:
+    if variable.type not in LLVM_TYPES:
+        raise LoweringError(
+            f"{variable.name} is of type {variable.type}", where="PTX", expected=f"one of {', '.join(LLVM_TYPES)}"
+        )
+    return max(bits_of(LLVM_TYPES[variable.type]) // 8, 1)
+
+
 def _bytes_of(variable: Variable) -> int:
-    return prod(variable.extents) * max(bits_of(LLVM_TYPES[variable.type]) // 8, 1)
+    return prod(variable.extents) * _element_bytes(variable)
 
 
 def _align_of(variable: Variable) -> int:
-    return variable.align or max(bits_of(LLVM_TYPES[variable.type]) // 8, 1)
+    return variable.align or _element_bytes(variable)
 
 
 def _global(variable: Variable) -> str:
@@ -113,19 +132,24 @@ def _initial(variable: Variable) -> str:
     """The first bytes of a variable."""
     if not variable.value:
         return "zeroinitializer"
-    size = max(bits_of(LLVM_TYPES[variable.type]) // 8, 1)
+    size = _element_bytes(variable)
     words = re.findall(r"[^\s,{}]+", variable.value)
     found = bytearray()
     for word in words:
-        if re.fullmatch(r"-?(0x[0-9a-fA-F]+|\d+)U?", word) is None:
-            number = int(word[2:], 16) if re.fullmatch(r"0[fFdD][0-9a-fA-F]+", word) else None
-            if number is None:
-                raise LoweringError(
-                    f"the first value {word} of {variable.name} is no number", where="PTX", expected="numbers"
-                )
-        else:
-            number = int(word.rstrip("U"), 0)
+        number = immediate(word, 8 * size)
+        if number is None:
+            raise LoweringError(
+                f"the first value {word} of {variable.name} is no number of {8 * size} bits",
+                where="PTX",
+                expected="numbers",
+            )
         found += (number & ((1 << 8 * size) - 1)).to_bytes(size, "little")
+    if len(found) > _bytes_of(variable):
+        raise LoweringError(
+            f"{variable.name} has {len(words)} first values",
+            where="PTX",
+            expected=f"{_bytes_of(variable) // size} at most",
+        )
     found = found.ljust(_bytes_of(variable), b"\0")
     return "[" + ", ".join(f"i8 {each}" for each in found) + "]"
 
@@ -137,7 +161,7 @@ def _function(
     variables: Mapping[str, Variable],
 ) -> str:
     """The definition of a function. What is no kernel gets and gives everything by pointers."""
-    function = Function(declarations, variables)
+    function = Function(declarations, variables, is_kernel=declared.is_kernel)
     for variable in _own_shared(body):
         function.name_variable(variable.name, _within(declared.name, variable))
     arguments = [
@@ -206,6 +230,13 @@ def _state(function: Function, statement: parse.Statement, body: Sequence[parse.
 
 def _execute(function: Function, one: Instruction) -> None:
     """An instruction, under its guard."""
+    try:
+        _perform(function, one)
+    except (IndexError, KeyError, ValueError):
+        raise parse.wrong(one.line, f"{one.name} has operands or suffixes that are not read") from None
+
+
+def _perform(function: Function, one: Instruction) -> None:
     after = ""
     if one.guard:
         holds = function.read(one, one.guard, 1)
@@ -221,7 +252,7 @@ def _execute(function: Function, one: Instruction) -> None:
         function.lines.append(f"{inside}:")
     if one.parts[0] == "bra":
         function.end(f"br label %{function.label(str(one.operands[0]), one.line)}")
-    elif one.parts[0] in ("ret", "exit"):
+    elif one.parts[0] == "ret" or (one.parts[0] == "exit" and function.is_kernel):
         function.end("ret void")
     elif one.parts[0] == "trap":
         function.perform("trap", "void", ())
@@ -236,6 +267,8 @@ def _execute(function: Function, one: Instruction) -> None:
 def _handler(one: Instruction) -> Handler:
     """That of the longest beginning of the name that is known."""
     parts = one.parts
+    if one.has(*_NOT_READ.get(parts[0], ())):
+        raise unknown(one)
     for count in range(len(parts), 0, -1):
         found = _ROWS.get(".".join(parts[:count]))
         if found is not None:

@@ -292,7 +292,10 @@ def _operand(line: int, text: str) -> Operand:
         found = re.fullmatch(r"\s*([\w$%.]+)\s*(?:([+-])\s*([+-]?\w+))?\s*", base)
         if found is None:
             raise wrong(line, f"cannot read the address {text}")
-        offset = int(found[3], 0) if found[3] else 0
+        try:
+            offset = int(found[3], 0) if found[3] else 0
+        except ValueError:
+            raise wrong(line, f"cannot read the address {text}") from None
         return Address(found[1], -offset if found[2] == "-" else offset, coordinates)
     if text.startswith(("{", "(")):
         return tuple(each.strip() for each in text[1:-1].split(",") if each.strip())

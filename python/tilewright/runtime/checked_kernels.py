@@ -161,7 +161,12 @@ def read(file: Path, kernel: str | None = None) -> Kernel:
             expected="PTX (.ptx), LLVM IR for NVPTX (.ll), or MLIR in the dialects LLVM and NVVM (.mlir)",
             remedy="cuobjdump -ptx has the PTX of a compiled kernel",
         )
-    text = file.read_text(encoding="utf-8")
+    try:
+        text = file.read_text(encoding="utf-8")
+    except UnicodeDecodeError:
+        raise TilewrightError(
+            "it is no text in UTF-8", where=str(file), expected="PTX, LLVM IR or MLIR as text"
+        ) from None
     said: Mapping[str, ptx.Kernel] = {}
     if file.suffix == ".mlir":
         text = _translated(text, file)
