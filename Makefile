@@ -110,7 +110,7 @@ check-long: setup setup-arm ## Generated specs, rows, operators, schedules and m
 check-outside: setup setup-outside setup-browser ## The lab's page in Chromium, Triton's kernels in the emulator, and other people's suites on our BLAS and on the system's, for hours; SUITES="…" names some; an interrupted run continues
 	@$(BIN)/python tools/setup/check.py browser
 	@$(BIN)/tilewright bench setup --peers triton
-	@TILEWRIGHT_TRITON=1 $(BIN)/python -I -m pytest test/outside/test_triton.py test/outside/test_gluon.py
+	@TILEWRIGHT_TRITON=1 $(BIN)/python -I -m pytest test/outside/test_triton.py test/outside/test_gluon.py test/outside/test_cuda.py test/outside/test_cuda_time.py
 	@$(BIN)/python tools/outside $(SUITES)
 
 check-clusters: setup setup-cluster ## Searches on clusters of Dask and Ray, workers killed now and then, and under MPI; products over four processes; some minutes

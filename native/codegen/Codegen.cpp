@@ -179,6 +179,25 @@ void recordPasses(PassInstrumentationCallbacks &callbacks, const Module &module,
       [ended](StringRef pass, const PreservedAnalyses &preserved) { ended(pass, preserved, /*whole=*/false); });
 }
 
+void checkLevel(int level) {
+  if (level < 0 || level > 3)
+    throw CodegenError("optimization level " + std::to_string(level) + "; expected 0, 1, 2 or 3");
+}
+
+CodeGenOptLevel codeGenLevel(int level) {
+  checkLevel(level);
+  constexpr CodeGenOptLevel levels[] = {CodeGenOptLevel::None, CodeGenOptLevel::Less, CodeGenOptLevel::Default,
+                                        CodeGenOptLevel::Aggressive};
+  return levels[level];
+}
+
+OptimizationLevel optimizationLevel(int level) {
+  checkLevel(level);
+  const OptimizationLevel levels[] = {OptimizationLevel::O0, OptimizationLevel::O1, OptimizationLevel::O2,
+                                      OptimizationLevel::O3};
+  return levels[level];
+}
+
 } // namespace
 
 void tilewright::codegen::initialize() {
@@ -193,14 +212,22 @@ void tilewright::codegen::initialize() {
   });
 }
 
-std::string tilewright::codegen::optimize(const std::string &ir, const Machine &machine, int level, PassRuns *watch) {
-  constexpr CodeGenOptLevel levels[] = {CodeGenOptLevel::None, CodeGenOptLevel::Less, CodeGenOptLevel::Default,
-                                        CodeGenOptLevel::Aggressive};
-  const OptimizationLevel pipelines[] = {OptimizationLevel::O0, OptimizationLevel::O1, OptimizationLevel::O2,
-                                         OptimizationLevel::O3};
-  if (level < 0 || level > 3)
-    throw CodegenError("optimization level " + std::to_string(level) + "; expected 0, 1, 2 or 3");
-  return guarded(ir, machine, levels[level], [&](Compilation &compilation) {
+std::string tilewright::codegen::defaultPasses(const Machine &machine, int level) {
+  std::unique_ptr<TargetMachine> target = createMachine(machine, codeGenLevel(level));
+  PassInstrumentationCallbacks names;
+  PassBuilder builder(target.get(), PipelineTuningOptions(), std::nullopt, &names);
+  std::string text;
+  raw_string_ostream stream(text);
+  builder.buildPerModuleDefaultPipeline(optimizationLevel(level)).printPipeline(stream, [&names](StringRef pass) {
+    StringRef name = names.getPassNameForClassName(pass);
+    return name.empty() ? pass : name;
+  });
+  return text;
+}
+
+std::string tilewright::codegen::optimize(const std::string &ir, const Machine &machine, int level,
+                                          const std::optional<std::string> &passes, PassRuns *watch) {
+  return guarded(ir, machine, codeGenLevel(level), [&](Compilation &compilation) {
     LoopAnalysisManager loops;
     FunctionAnalysisManager functions;
     CGSCCAnalysisManager callGraph;
@@ -214,7 +241,13 @@ std::string tilewright::codegen::optimize(const std::string &ir, const Machine &
     builder.registerFunctionAnalyses(functions);
     builder.registerLoopAnalyses(loops);
     builder.crossRegisterProxies(loops, functions, callGraph, modules);
-    builder.buildPerModuleDefaultPipeline(pipelines[level]).run(*compilation.module, modules);
+    ModulePassManager pipeline;
+    if (!passes)
+      pipeline = builder.buildPerModuleDefaultPipeline(optimizationLevel(level));
+    else if (!passes->empty())
+      if (Error error = builder.parsePassPipeline(pipeline, *passes))
+        throw CodegenError("cannot read the passes: " + toString(std::move(error)));
+    pipeline.run(*compilation.module, modules);
     return textOf(*compilation.module);
   });
 }

@@ -5,6 +5,7 @@
 #ifndef TILEWRIGHT_CODEGEN_CODEGEN_H
 #define TILEWRIGHT_CODEGEN_CODEGEN_H
 
+#include <optional>
 #include <stdexcept>
 #include <string>
 #include <vector>
@@ -44,9 +45,14 @@ struct PassRuns {
   std::vector<PassRun> runs;
 };
 
-/// `ir` after LLVM's default pipeline of `level` (0 to 3) for `machine`; its passes go into `watch` where that is
-/// given. Throws CodegenError.
-std::string optimize(const std::string &ir, const Machine &machine, int level, PassRuns *watch = nullptr);
+/// The passes of LLVM's default pipeline of `level` (0 to 3) for `machine`, as opt's -passes takes them. Throws
+/// CodegenError.
+std::string defaultPasses(const Machine &machine, int level);
+
+/// `ir` after `passes`, as opt's -passes takes them; without, after LLVM's default pipeline of `level` (0 to 3). They
+/// go into `watch` where that is given. Throws CodegenError.
+std::string optimize(const std::string &ir, const Machine &machine, int level,
+                     const std::optional<std::string> &passes = std::nullopt, PassRuns *watch = nullptr);
 
 /// Code of `ir`, which is not optimized any further, position-independent. Multiplications and additions are fused only
 /// where the IR's flags say so. Throws CodegenError.

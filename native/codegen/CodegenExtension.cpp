@@ -8,11 +8,13 @@
 #include "llvm/Config/llvm-config.h"
 
 #include <nanobind/nanobind.h>
+#include <nanobind/stl/optional.h>
 #include <nanobind/stl/pair.h>
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/tuple.h>
 #include <nanobind/stl/vector.h>
 
+#include <optional>
 #include <tuple>
 #include <utility>
 #include <vector>
@@ -20,22 +22,29 @@
 namespace nb = nanobind;
 using namespace tilewright;
 
-static std::string optimize(const std::string &ir, std::string triple, std::string cpu, std::string features,
-                            int level) {
+using Passes = std::optional<std::string>;
+
+static std::string optimize(const std::string &ir, std::string triple, std::string cpu, std::string features, int level,
+                            const Passes &passes) {
   nb::gil_scoped_release release;
-  return codegen::optimize(ir, {std::move(triple), std::move(cpu), std::move(features)}, level);
+  return codegen::optimize(ir, {std::move(triple), std::move(cpu), std::move(features)}, level, passes);
 }
 
 static std::pair<std::string, std::vector<std::tuple<std::string, double, std::string>>>
 optimizeWatched(const std::string &ir, std::string triple, std::string cpu, std::string features, int level,
-                bool texts) {
+                const Passes &passes, bool texts) {
   nb::gil_scoped_release release;
   codegen::PassRuns watch{texts, {}};
-  std::string text = codegen::optimize(ir, {std::move(triple), std::move(cpu), std::move(features)}, level, &watch);
+  codegen::Machine machine{std::move(triple), std::move(cpu), std::move(features)};
+  std::string text = codegen::optimize(ir, machine, level, passes, &watch);
   std::vector<std::tuple<std::string, double, std::string>> runs;
   for (codegen::PassRun &run : watch.runs)
     runs.emplace_back(std::move(run.pass), run.seconds, std::move(run.after));
   return {std::move(text), std::move(runs)};
+}
+
+static std::string defaultPasses(std::string triple, std::string cpu, std::string features, int level) {
+  return codegen::defaultPasses({std::move(triple), std::move(cpu), std::move(features)}, level);
 }
 
 static nb::bytes emit(const std::string &ir, std::string triple, std::string cpu, std::string features,
@@ -51,9 +60,10 @@ static nb::bytes emit(const std::string &ir, std::string triple, std::string cpu
   return nb::bytes(code.data(), code.size());
 }
 
-static std::string hostKernel(const std::string &ir, const std::string &kernel, const std::string &triple) {
+static std::string hostKernel(const std::string &ir, const std::string &kernel, const std::string &triple,
+                              bool linesOfText) {
   nb::gil_scoped_release release;
-  return codegen::hostKernel(ir, kernel, triple);
+  return codegen::hostKernel(ir, kernel, triple, linesOfText);
 }
 
 NB_MODULE(_codegen, m) {
@@ -67,14 +77,20 @@ NB_MODULE(_codegen, m) {
     }
   });
   m.attr("llvm_version") = LLVM_VERSION_STRING;
-  m.def("optimize", &optimize, nb::arg("llvmir"), nb::kw_only(), nb::arg("triple"), nb::arg("cpu"), nb::arg("features"),
-        nb::arg("level") = 3, "LLVM IR text after LLVM's default pipeline of that level (0 to 3) for the machine.");
+  m.def(
+      "optimize", &optimize, nb::arg("llvmir"), nb::kw_only(), nb::arg("triple"), nb::arg("cpu"), nb::arg("features"),
+      nb::arg("level") = 3, nb::arg("passes") = nb::none(),
+      "LLVM IR text after passes, as opt's -passes takes them; without, after LLVM's default pipeline of that level (0 "
+      "to 3) for the machine.");
   m.def("optimize_watched", &optimizeWatched, nb::arg("llvmir"), nb::kw_only(), nb::arg("triple"), nb::arg("cpu"),
-        nb::arg("features"), nb::arg("level") = 3, nb::arg("texts") = true,
+        nb::arg("features"), nb::arg("level") = 3, nb::arg("passes") = nb::none(), nb::arg("texts") = true,
         "The same, and the runs of passes in their order: name, seconds, and the module after those that changed it, "
         "where texts are wanted.");
+  m.def("default_passes", &defaultPasses, nb::kw_only(), nb::arg("triple"), nb::arg("cpu"), nb::arg("features"),
+        nb::arg("level") = 3, "The passes of LLVM's default pipeline of that level, as opt's -passes takes them.");
   m.def("emit", &emit, nb::arg("llvmir"), nb::kw_only(), nb::arg("triple"), nb::arg("cpu"), nb::arg("features"),
         nb::arg("kind"), "Assembly (\"asm\") or object (\"obj\") of LLVM IR text, which is not optimized any further.");
   m.def("host_kernel", &hostKernel, nb::arg("llvmir"), nb::kw_only(), nb::arg("kernel"), nb::arg("triple"),
+        nb::arg("lines_of_text") = false,
         "LLVM IR for the machine of a kernel of an NVVM module, which calls the emulator of GPU kernels.");
 }

@@ -3,12 +3,15 @@
 #include "HostKernel.h"
 #include "Codegen.h"
 
+#include "llvm/ADT/DenseMap.h"
 #include "llvm/ADT/DenseSet.h"
 #include "llvm/ADT/SmallVector.h"
 #include "llvm/ADT/StringMap.h"
+#include "llvm/AsmParser/AsmParserContext.h"
 #include "llvm/AsmParser/Parser.h"
 #include "llvm/IR/CFG.h"
 #include "llvm/IR/Constants.h"
+#include "llvm/IR/DebugInfo.h"
 #include "llvm/IR/Dominators.h"
 #include "llvm/IR/IRBuilder.h"
 #include "llvm/IR/InlineAsm.h"
@@ -24,6 +27,8 @@
 #include "llvm/Target/TargetMachine.h"
 #include "llvm/Transforms/Utils/PromoteMemToReg.h"
 
+#include <algorithm>
+#include <array>
 #include <memory>
 
 using namespace llvm;
@@ -35,8 +40,14 @@ namespace {
 constexpr unsigned sharedSpace = 3;
 /// Bytes of memory that an operand of an emulated operation takes: as much as the widest one.
 constexpr unsigned slotBytes = 16;
-/// As what an access is announced that reads and writes at once; a load is as 0, a store as 1.
-constexpr unsigned atomically = 2;
+/// As what an access is announced.
+enum AccessKind : unsigned { aLoad, aStore, atOnce };
+/// Bits that say what an access means to other threads, and how far: by how LLVM calls the scopes.
+constexpr unsigned isStrong = 1, acquires = 2, releases = 4;
+constexpr StringLiteral scopeNames[] = {"block", "cluster", "device", ""};
+/// The same scopes in the names of fences.
+constexpr StringLiteral fenceNames[] = {"fence.acq_rel.cta", "fence.acq_rel.cluster", "fence.acq_rel.gpu",
+                                        "fence.acq_rel.sys"};
 
 /// The name of an operation: an intrinsic's without "llvm.nvvm.", what a PTX module's reader calls without "ptx.", or
 /// the text of inline PTX. Empty: no such thing.
@@ -59,31 +70,33 @@ bool isProduct(const Value &value) {
   return call && operation(*call).contains("wgmma.mma_async");
 }
 
-/// An operation whose result comes to registers behind the thread's back, and what waits for it.
+/// An operation whose result comes to registers behind the thread's back, and what waits for it, given how many groups
+/// of such operations have been committed since it was begun, its own among them.
 struct Pending {
   bool (*isBegun)(const Value &);
-  bool (*isWaiting)(const Instruction &);
+  bool (*isCommitting)(const Instruction &);
+  bool (*isWaiting)(const Instruction &, unsigned committed);
   const char *finding;
 };
 
 constexpr Pending pendings[] = {
-    {isProduct,
-     [](const Instruction &instruction) {
+    {isProduct, [](const Instruction &instruction) { return isCall(instruction, "wgmma.commit_group"); },
+     [](const Instruction &instruction, unsigned committed) {
        if (!isCall(instruction, "wgmma.wait_group"))
          return false;
        const auto *left = dyn_cast<ConstantInt>(cast<CallBase>(instruction).getArgOperand(0));
-       return left && left->isZero();
+       return left && left->getZExtValue() < std::max(committed, 1U);
      },
-     "a result of wgmma.mma_async is used before wgmma.wait_group 0"},
-    {[](const Value &value) { return isCall(value, "tcgen05.ld."); },
-     [](const Instruction &instruction) { return isCall(instruction, "tcgen05.wait.ld"); },
+     "a result of wgmma.mma_async is used before wgmma.wait_group has waited for its group"},
+    {[](const Value &value) { return isCall(value, "tcgen05.ld."); }, [](const Instruction &) { return false; },
+     [](const Instruction &instruction, unsigned) { return isCall(instruction, "tcgen05.wait.ld"); },
      "a result of tcgen05.ld is used before tcgen05.wait::ld"},
 };
 
 class Rewriter {
 public:
-  Rewriter(Module &module, Function &kernel)
-      : module(module), kernel(kernel), pointer(PointerType::get(module.getContext(), 0)),
+  Rewriter(Module &module, Function &kernel, const AsmParserContext *lines)
+      : module(module), kernel(kernel), lines(lines), pointer(PointerType::get(module.getContext(), 0)),
         word(Type::getInt32Ty(module.getContext())), nothing(Type::getVoidTy(module.getContext())) {}
 
   void run() {
@@ -115,9 +128,12 @@ private:
     };
     for (GlobalVariable *variable : variables)
       place(variable);
+    // Those without a size all begin where the first dynamic byte is.
+    for (GlobalVariable *variable : openEnded)
+      end = alignTo(end, variable->getAlign().value_or(Align(slotBytes)));
     uint64_t staticBytes = end;
     for (GlobalVariable *variable : openEnded)
-      place(variable);
+      replace(*variable, staticBytes);
     Function *shared = Function::Create(FunctionType::get(word, false), GlobalValue::ExternalLinkage, "shared", module);
     ReturnInst::Create(module.getContext(), ConstantInt::get(word, staticBytes),
                        BasicBlock::Create(module.getContext(), "", shared));
@@ -162,6 +178,9 @@ private:
           emulate(*call, name);
         else
           call->setAttributes({});
+      } else if (auto *fence = dyn_cast<FenceInst>(instruction)) {
+        perform(*fence, fenceNames[scopeOf(fence->getSyncScopeID())].str(), {}, nullptr);
+        fence->eraseFromParent();
       }
     }
   }
@@ -194,17 +213,23 @@ private:
         else if (results.insert(user).second)
           fresh.push_back(user);
       }
-    DenseSet<const BasicBlock *> seen;
-    SmallVector<const Instruction *> starts = {begun.getNextNode()};
+    // Of the paths to a block the one counts with the fewest commits.
+    DenseMap<const BasicBlock *, unsigned> fewest;
+    SmallVector<std::pair<const Instruction *, unsigned>> starts = {{begun.getNextNode(), 0}};
     while (!starts.empty()) {
-      const Instruction *at = starts.pop_back_val();
-      for (; at && !pending.isWaiting(*at); at = at->getNextNode()) {
+      auto [at, committed] = starts.pop_back_val();
+      for (; at && !pending.isWaiting(*at, committed); at = at->getNextNode()) {
         if (users.contains(at) && !pending.isBegun(*at))
           throw CodegenError(pending.finding);
+        committed += pending.isCommitting(*at);
         if (at->isTerminator())
-          for (const BasicBlock *next : successors(at))
-            if (seen.insert(next).second)
-              starts.push_back(&next->front());
+          for (const BasicBlock *next : successors(at)) {
+            auto [found, isNew] = fewest.try_emplace(next, committed);
+            if (!isNew && found->second <= committed)
+              continue;
+            found->second = committed;
+            starts.push_back({&next->front(), committed});
+          }
       }
     }
   }
@@ -215,76 +240,127 @@ private:
       return;
     IRBuilder<> builder(&instruction);
     const DataLayout &layout = module.getDataLayout();
-    auto tell = [&](Value *address, Value *bytes, unsigned writes, Align alignment) {
-      FunctionCallee access = module.getOrInsertFunction(
-          "tilewrightAccess", FunctionType::get(nothing, {pointer, word, word, word}, false));
+    auto tell = [&](Value *address, Value *bytes, AccessKind kind, Align alignment, unsigned strength = 0,
+                    SyncScope::ID scope = SyncScope::System) {
+      FunctionCallee access =
+          module.getOrInsertFunction("tilewrightAccess", FunctionType::get(nothing, {pointer, pointer, word}, false));
       Value *flat = builder.CreateAddrSpaceCast(address, pointer);
-      builder.CreateCall(access, {flat, builder.CreateZExtOrTrunc(bytes, word), ConstantInt::get(word, writes),
-                                  ConstantInt::get(word, alignment.value())});
+      constexpr StringLiteral names[] = {"a load", "a store", "an atomic operation"};
+      Constant *about = site(instruction, names[kind].str(), {kind, alignment.value(), strength, scopeOf(scope)});
+      builder.CreateCall(access, {about, flat, builder.CreateZExtOrTrunc(bytes, word)});
     };
     auto size = [&](Type *type) { return ConstantInt::get(word, layout.getTypeStoreSize(type)); };
     if (auto *load = dyn_cast<LoadInst>(&instruction)) {
-      tell(load->getPointerOperand(), size(load->getType()), false, load->getAlign());
+      tell(load->getPointerOperand(), size(load->getType()), aLoad, load->getAlign(),
+           strength(load->getOrdering(), load->isVolatile()), load->getSyncScopeID());
     } else if (auto *store = dyn_cast<StoreInst>(&instruction)) {
-      tell(store->getPointerOperand(), size(store->getValueOperand()->getType()), true, store->getAlign());
+      tell(store->getPointerOperand(), size(store->getValueOperand()->getType()), aStore, store->getAlign(),
+           strength(store->getOrdering(), store->isVolatile()), store->getSyncScopeID());
     } else if (auto *transfer = dyn_cast<MemTransferInst>(&instruction)) {
-      tell(transfer->getSource(), transfer->getLength(), false, transfer->getSourceAlign().valueOrOne());
-      tell(transfer->getDest(), transfer->getLength(), true, transfer->getDestAlign().valueOrOne());
+      tell(transfer->getSource(), transfer->getLength(), aLoad, transfer->getSourceAlign().valueOrOne());
+      tell(transfer->getDest(), transfer->getLength(), aStore, transfer->getDestAlign().valueOrOne());
     } else if (auto *set = dyn_cast<MemSetInst>(&instruction)) {
-      tell(set->getDest(), set->getLength(), true, set->getDestAlign().valueOrOne());
+      tell(set->getDest(), set->getLength(), aStore, set->getDestAlign().valueOrOne());
     } else if (auto *change = dyn_cast<AtomicRMWInst>(&instruction)) {
       // Fibers take turns: it is atomic as it stands.
-      tell(change->getPointerOperand(), size(change->getType()), atomically, change->getAlign());
+      tell(change->getPointerOperand(), size(change->getType()), atOnce, change->getAlign(),
+           strength(change->getOrdering(), false), change->getSyncScopeID());
     } else if (auto *exchange = dyn_cast<AtomicCmpXchgInst>(&instruction)) {
       Type *type = exchange->getNewValOperand()->getType();
-      tell(exchange->getPointerOperand(), size(type), atomically, exchange->getAlign());
+      tell(exchange->getPointerOperand(), size(type), atOnce, exchange->getAlign(),
+           strength(exchange->getMergedOrdering(), false), exchange->getSyncScopeID());
     }
   }
 
-  /// Replaces a call by one of the emulator, which takes the operands from memory and leaves the result there.
+  /// What an access of an order means to other threads.
+  static unsigned strength(AtomicOrdering order, bool isVolatile) {
+    if (!isStrongerThanUnordered(order))
+      return isVolatile ? isStrong : 0;
+    return isStrong | (isAcquireOrStronger(order) ? acquires : 0) | (isReleaseOrStronger(order) ? releases : 0);
+  }
+
+  /// The number of a scope: from that of a block to that of the system.
+  unsigned scopeOf(SyncScope::ID id) const {
+    std::optional<StringRef> name = module.getContext().getSyncScopeName(id);
+    return static_cast<unsigned>(llvm::find(scopeNames, name.value_or("")) - std::begin(scopeNames)) % 4;
+  }
+
+  /// Replaces a call by one of the emulator.
   void emulate(CallBase &call, const std::string &name) {
-    Function &function = *call.getFunction();
+    SmallVector<Value *> operands(call.args());
+    Value *result = perform(call, name, operands, call.getType()->isVoidTy() ? nullptr : call.getType());
+    if (result)
+      call.replaceAllUsesWith(result);
+    call.eraseFromParent();
+  }
+
+  /// A call of the emulator before an instruction, with the operands in memory, where the result is left too.
+  Value *perform(Instruction &before, const std::string &name, ArrayRef<Value *> given, Type *resultType) {
+    Function &function = *before.getFunction();
     IRBuilder<> entry(&*function.getEntryBlock().getFirstInsertionPt());
-    unsigned count = call.arg_size();
+    unsigned count = given.size();
     auto *slot = ArrayType::get(Type::getInt8Ty(module.getContext()), slotBytes);
     AllocaInst *operands = entry.CreateAlloca(ArrayType::get(slot, std::max(count, 1U)));
     operands->setAlignment(Align(slotBytes));
     Value *result = ConstantPointerNull::get(pointer);
-    if (!call.getType()->isVoidTy()) {
-      AllocaInst *place = entry.CreateAlloca(call.getType());
+    if (resultType) {
+      AllocaInst *place = entry.CreateAlloca(resultType);
       place->setAlignment(Align(slotBytes));
       result = place;
     }
-    IRBuilder<> builder(&call);
+    IRBuilder<> builder(&before);
     for (unsigned i = 0; i < count; ++i) {
-      Value *operand = call.getArgOperand(i);
+      Value *operand = given[i];
       if (operand->getType()->isIntegerTy(1))
         operand = builder.CreateZExt(operand, word);
       builder.CreateStore(operand, builder.CreateConstInBoundsGEP2_32(slot, operands, i, 0));
     }
-    FunctionCallee perform = module.getOrInsertFunction(
+    FunctionCallee called = module.getOrInsertFunction(
         "tilewrightPerform", FunctionType::get(nothing, {pointer, word, pointer, pointer}, false));
-    builder.CreateCall(perform, {site(name), ConstantInt::get(word, count), operands, result});
-    if (!call.getType()->isVoidTy())
-      call.replaceAllUsesWith(builder.CreateLoad(call.getType(), result));
-    call.eraseFromParent();
+    builder.CreateCall(called, {site(before, name, {0, 1, 0, 0}), ConstantInt::get(word, count), operands, result});
+    return resultType ? builder.CreateLoad(resultType, result) : nullptr;
   }
 
-  /// The record of an operation: its name, and room for what the emulator finds under it.
-  Constant *site(const std::string &name) {
-    Constant *&found = sites[name];
-    if (!found) {
-      auto *type = StructType::get(pointer, pointer);
-      Constant *text = IRBuilder<>(module.getContext()).CreateGlobalString(name, "operation", 0, &module);
-      found = new GlobalVariable(module, type, /*isConstant=*/false, GlobalValue::InternalLinkage,
-                                 ConstantStruct::get(type, {text, ConstantPointerNull::get(pointer)}), "site");
-    }
-    return found;
+  /// The record of an instruction, as `Site` of the emulator has it: its name, room for what the emulator finds under
+  /// it, its line, and of an access its kind, alignment, strength and scope.
+  Constant *site(const Instruction &instruction, const std::string &name, std::array<uint64_t, 4> access) {
+    Constant *&text = names[name];
+    if (!text)
+      text = IRBuilder<>(module.getContext()).CreateGlobalString(name, "operation", 0, &module);
+    auto *type = StructType::get(pointer, pointer, word, word, word, word, word);
+    SmallVector<Constant *> fields{text, ConstantPointerNull::get(pointer),
+                                   ConstantInt::get(word, lineOf(instruction))};
+    for (uint64_t field : access)
+      fields.push_back(ConstantInt::get(word, field));
+    return new GlobalVariable(module, type, /*isConstant=*/false, GlobalValue::InternalLinkage,
+                              ConstantStruct::get(type, fields), "site");
+  }
+
+  /// The line of an instruction, or 0.
+  unsigned lineOf(const Instruction &instruction) const {
+    if (const DebugLoc &location = instruction.getDebugLoc())
+      return location.getLine();
+    if (!lines)
+      return 0;
+    std::optional<FileLocRange> place = lines->getInstructionLocation(&instruction);
+    return place ? place->Start.Line + 1 : 0;
   }
 
   /// `launch(arguments)` tells which variables the kernel has, and calls it with what each of `arguments` points at; a
-  /// structure is passed by its address.
+  /// structure is passed by its address. `parameters()` gives how many those are, and then the bytes of each.
   void makeLauncher() {
+    SmallVector<uint32_t> sizes{static_cast<uint32_t>(kernel.arg_size())};
+    for (Argument &argument : kernel.args()) {
+      auto found = structures.find(argument.getArgNo());
+      sizes.push_back(found == structures.end() ? module.getDataLayout().getTypeStoreSize(argument.getType())
+                                                : found->second);
+    }
+    Constant *table = ConstantDataArray::get(module.getContext(), sizes);
+    auto *told =
+        new GlobalVariable(module, table->getType(), /*isConstant=*/true, GlobalValue::InternalLinkage, table, "sizes");
+    Function *parameters =
+        Function::Create(FunctionType::get(pointer, false), GlobalValue::ExternalLinkage, "parameters", module);
+    ReturnInst::Create(module.getContext(), told, BasicBlock::Create(module.getContext(), "", parameters));
     auto *type = FunctionType::get(nothing, {pointer}, false);
     Function *launch = Function::Create(type, GlobalValue::ExternalLinkage, "launch", module);
     IRBuilder<> builder(BasicBlock::Create(module.getContext(), "", launch));
@@ -308,26 +384,28 @@ private:
   }
 
 public:
-  /// The kernel's parameters that are structures, found before attributes are dropped.
-  DenseSet<unsigned> structures;
+  /// The kernel's parameters that are structures, and their bytes, found before attributes are dropped.
+  DenseMap<unsigned, uint64_t> structures;
 
 private:
   Module &module;
   Function &kernel;
+  const AsmParserContext *lines; // Null: those of the text say nothing.
   PointerType *pointer;
   IntegerType *word;
   Type *nothing;
-  StringMap<Constant *> sites;
+  StringMap<Constant *> names;
   SmallVector<GlobalVariable *> variables; // The kernel's own, in global memory.
 };
 
 } // namespace
 
-std::string tilewright::codegen::hostKernel(const std::string &ir, const std::string &kernel,
-                                            const std::string &triple) {
+std::string tilewright::codegen::hostKernel(const std::string &ir, const std::string &kernel, const std::string &triple,
+                                            bool linesOfText) {
   LLVMContext context;
   SMDiagnostic error;
-  std::unique_ptr<Module> module = parseAssemblyString(ir, error, context);
+  AsmParserContext lines;
+  std::unique_ptr<Module> module = parseAssemblyString(ir, error, context, nullptr, linesOfText ? &lines : nullptr);
   if (!module) {
     std::string text;
     raw_string_ostream stream(text);
@@ -346,11 +424,12 @@ std::string tilewright::codegen::hostKernel(const std::string &ir, const std::st
       target->createTargetMachine(machine, "", "", TargetOptions(), Reloc::PIC_, std::nullopt));
   module->setDataLayout(made->createDataLayout());
   module->setTargetTriple(machine);
-  Rewriter rewriter(*module, *function);
+  Rewriter rewriter(*module, *function, linesOfText ? &lines : nullptr);
   for (Argument &argument : function->args())
     if (argument.hasByValAttr())
-      rewriter.structures.insert(argument.getArgNo());
+      rewriter.structures[argument.getArgNo()] = module->getDataLayout().getTypeAllocSize(argument.getParamByValType());
   rewriter.run();
+  StripDebugInfo(*module);
   std::string text;
   raw_string_ostream stream(text);
   if (verifyModule(*module, &stream))

@@ -13,10 +13,12 @@ namespace tilewright::codegen {
 /// - every NVVM intrinsic and every piece of inline PTX is a call of the emulator, with its operands in memory;
 /// - every access to memory is announced to it first;
 /// - shared memory is what it gives to the thread's block;
-/// - `kernel` can be called as `void launch(void **arguments)`, and `i32 shared()` says how many bytes of shared memory
-/// its variables have. Throws CodegenError: the module is not valid, has no such kernel, or reads a wgmma result before
-/// it waits for it.
-std::string hostKernel(const std::string &ir, const std::string &kernel, const std::string &triple);
+/// - `kernel` can be called as `void launch(void **arguments)`, `i32 shared()` says how many bytes of shared memory
+/// its variables have, and `const uint32_t *parameters()` how many parameters it has and then the bytes of each.
+/// Findings name lines of the source where the module has debug locations, and otherwise, with `linesOfText`, those of
+/// `ir`. Throws CodegenError: the module is not valid, has no such kernel, or reads a wgmma result before it waits for
+/// it.
+std::string hostKernel(const std::string &ir, const std::string &kernel, const std::string &triple, bool linesOfText);
 
 } // namespace tilewright::codegen
 

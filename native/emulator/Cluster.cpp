@@ -8,9 +8,10 @@ using namespace tilewright::emulator;
 
 namespace {
 
-constexpr size_t stackBytes = 256 << 10;
 /// Barrier objects of a cluster at most.
 constexpr unsigned mostBarriers = 256;
+/// Rounds in which nothing but loads of the same values happens, until nothing else is expected to.
+constexpr unsigned mostPolls = 100000;
 
 thread_local Thread *current = nullptr;
 
@@ -29,10 +30,17 @@ std::string Thread::name() const {
   return "block " + std::to_string(block->rank) + ": thread " + std::to_string(index);
 }
 
+std::string Thread::doing(const char *what) const {
+  std::string line = site && site->line ? " at line " + std::to_string(site->line) : "";
+  return name() + ", " + what + line + ",";
+}
+
 void Thread::leave() { block->cluster->leave(*this); }
 
-Cluster::Cluster(const Grid &grid, std::array<unsigned, 3> first, std::byte *arena, Report &report)
-    : grid(grid), report(report), threads(grid.clusterBlocks() * grid.threadCount()), arena(arena), random(grid.seed) {
+Cluster::Cluster(const Grid &grid, unsigned number, std::array<unsigned, 3> first, std::byte *arena,
+                 GlobalMemory &global, Report &report)
+    : grid(grid), number(number), global(global), report(report), threads(grid.clusterBlocks() * grid.threadCount()),
+      arena(arena), random(grid.seed) {
   size_t agents = firstOfBarriers() + mostBarriers;
   laneTimes.resize(agents);
   meeting = {0, 0, View(agents), View(agents)};
@@ -44,7 +52,7 @@ Cluster::Cluster(const Grid &grid, std::array<unsigned, 3> first, std::byte *are
         blocks.push_back({this,
                           rank,
                           {first[0] + x, first[1] + y, first[2] + z},
-                          SharedMemory(start, grid.sharedBytes, rank, report),
+                          SharedMemory(start, grid.sharedBytes, rank, report, !grid.trace),
                           TensorMemory(rank, report),
                           std::vector<Thread>(grid.threadCount()),
                           {},
@@ -138,25 +146,30 @@ void Cluster::runThreads() {
     for (Thread &thread : block.threads)
       waiting.push_back(&thread);
   std::shuffle(waiting.begin(), waiting.end(), random);
+  unsigned polled = 0; // Rounds without anything else.
   while (!waiting.empty()) {
-    bool progress = false;
+    bool progress = false, polling = false;
     for (Thread *thread : waiting) {
       if (thread->isReady && !thread->isReady(thread->readiness))
         continue;
-      progress = true;
       current = thread;
       swapcontext(&scheduler, &thread->context);
       current = nullptr;
+      (thread->polls ? polling : progress) = true;
       if (!failure.empty())
         throw Failure(failure);
     }
     std::erase_if(waiting, [](const Thread *thread) { return thread->finished; });
+    polled = progress ? 0 : polled + 1;
     if (progress)
       continue;
-    if (loads.empty() && tensorOperations.empty() && copyArrivals.empty())
-      throw Failure("deadlock: " + std::to_string(waiting.size()) + " threads wait; " + waiting.front()->name() +
-                    " for " + waiting.front()->waitsFor);
-    completeOldest();
+    if (!loads.empty() || !tensorOperations.empty() || !copyArrivals.empty())
+      completeOldest();
+    else if (!polling || polled > mostPolls)
+      throw Failure(
+          "deadlock: " + std::to_string(waiting.size()) + " threads wait; " +
+          (waiting.front()->polls ? waiting.front()->doing("loading") : waiting.front()->name()) + " for " +
+          (waiting.front()->polls ? "a value that no thread of its cluster stores" : waiting.front()->waitsFor));
   }
 }
 
@@ -193,17 +206,19 @@ void Cluster::checkAligned(Thread &thread, const void *address, size_t alignment
                      std::to_string(alignment) + " bytes");
 }
 
-void Cluster::access(Thread &thread, const std::byte *address, size_t bytes, bool writes, bool atomic) {
+void Cluster::access(Thread &thread, const std::byte *address, size_t bytes, uint32_t kind, uint32_t strength) {
+  bool writes = kind != aLoad, atomic = kind == atOnce || strength;
   if (Block *block = owner(address)) {
     Toucher who{thread.agent,
                 thread.view.generic[thread.agent],
                 thread.view,
                 false,
-                thread.name() + (atomic   ? ", an atomic operation,"
-                                 : writes ? ", storing,"
-                                          : ", loading,"),
+                thread.doing(kind == atOnce ? "an atomic operation"
+                             : writes       ? "storing"
+                                            : "loading"),
                 atomic,
-                writes && !atomic};
+                writes && !atomic,
+                thread.site ? thread.site->line : 0};
     if (block != thread.block)
       visit(*block, thread.agent, who.time);
     if (writes)
@@ -217,10 +232,14 @@ void Cluster::access(Thread &thread, const std::byte *address, size_t bytes, boo
   const std::byte *stack = thread.stack.get();
   if (address >= stack && address + bytes <= stack + stackBytes)
     return;
-  if (!checkGlobal(&thread, address, bytes, writes, thread.name()))
+  if (!checkGlobal(&thread, address, bytes, writes, thread.doing(writes ? "storing" : "loading")))
     fail(thread, "an access outside of the operands");
   if (writes) // Loads at addresses that were clamped to what there is may find anything there.
-    checkStored(address, bytes, thread.name());
+    checkStored(address, bytes, thread.doing("storing"));
+  if (kind == aStore && !strength)
+    record(address, bytes, thread.agent, thread.view.generic[thread.agent], thread.view.generic[thread.agent]);
+  if (kind == aLoad && !strength)
+    checkWritten(thread, address, bytes);
 }
 
 bool Cluster::checkGlobal(const Thread *, const std::byte *address, size_t bytes, bool writes,
@@ -266,10 +285,11 @@ void Cluster::initialize(Thread &thread, std::byte *address, unsigned expected) 
     fail(thread, "more than " + std::to_string(mostBarriers) + " barrier objects");
   if (barriers.contains(address) && barriers.at(address).valid)
     fail(thread, "an mbarrier.init of a barrier object without mbarrier.inval before it");
-  access(thread, address, 8, true);
+  access(thread, address, 8, aStore);
   View nothing(laneTimes.size());
-  barriers.insert_or_assign(address, PhaseBarrier{expected, expected, 0, 0, agent, thread.view.generic[thread.agent],
-                                                  thread.agent, true, false, nothing, nothing});
+  barriers.insert_or_assign(address,
+                            PhaseBarrier{expected, expected, 0, 0, agent, thread.view.generic[thread.agent],
+                                         thread.agent, true, false, nothing, nothing, std::nullopt, std::nullopt});
 }
 
 PhaseBarrier &Cluster::initialized(Thread &thread, const std::byte *address) {
@@ -313,4 +333,5 @@ void Cluster::settle(PhaseBarrier &barrier) {
   ++barrier.phase;
   barrier.pending = barrier.expected;
   barrier.published = barrier.gathered;
+  barrier.publishedBy = barrier.gatheredBy;
 }

@@ -19,13 +19,15 @@ void begin(Thread &thread, const Operation &operation) {
   // Also of copies that read nothing. Source: PTX ISA, cp.async.
   for (unsigned place : {0, 1})
     thread.block->cluster->checkAligned(thread, operation.operand<std::byte *>(place), bytes, "a cp.async");
+  thread.block->cluster->countAccess(thread, operation.operand<std::byte *>(0), bytes, /*atomic=*/false);
+  thread.block->cluster->trace(thread, copied, 0, bytes * warpThreads);
   thread.copies.open.push_back({operation.operand<std::byte *>(0), operation.operand<const std::byte *>(1),
-                                std::min(read, bytes), bytes, thread.snapshot()});
+                                std::min(read, bytes), bytes, thread.snapshot(), operation.site->line});
 }
 
 void complete(Thread &thread, const Copy &copy) {
   Cluster &cluster = *thread.block->cluster;
-  std::string what = thread.name() + ", a cp.async,";
+  std::string what = thread.name() + ", a cp.async" + (copy.line ? " at line " + std::to_string(copy.line) : "") + ",";
   if (copy.bytes && !cluster.checkGlobal(&thread, copy.from, copy.bytes, false, what))
     cluster.fail(thread, "a cp.async from outside of the operands");
   Block *block = cluster.owner(copy.to);
@@ -54,13 +56,21 @@ void finish(Thread &thread, size_t left) {
   for (; thread.copies.committed.size() > left; thread.copies.committed.pop_front())
     for (const Copy &copy : thread.copies.committed.front())
       complete(thread, copy);
-  thread.view.generic[agent] = thread.block->cluster->laneTimes[agent];
+  thread.view.learn(agent, thread.block->cluster->laneTimes[agent]);
   thread.release();
 }
 
-void commit(Thread &thread, const Operation &) { thread.copies.commit(); }
-void waitGroup(Thread &thread, const Operation &operation) { finish(thread, operation.operand<unsigned>(0)); }
+void commit(Thread &thread, const Operation &) {
+  thread.block->cluster->trace(thread, copiesCommit, 0, 0);
+  thread.copies.commit();
+}
+void waitGroup(Thread &thread, const Operation &operation) {
+  thread.block->cluster->trace(thread, copiesWait, 0, operation.operand<unsigned>(0));
+  finish(thread, operation.operand<unsigned>(0));
+}
 void waitAll(Thread &thread, const Operation &) {
+  thread.block->cluster->trace(thread, copiesCommit, 0, 0);
+  thread.block->cluster->trace(thread, copiesWait, 0, 0);
   thread.copies.commit();
   finish(thread, 0);
 }
@@ -138,7 +148,7 @@ BoxCopy describe(Thread &thread, const Operation &operation, unsigned map, unsig
   if (Cluster::offset(copy.shared) % (copy.map->swizzle ? 128 : alignment))
     thread.block->cluster->fail(thread, "a box copy whose place in shared memory is not aligned to 128 bytes");
   copy.begun = thread.snapshot();
-  copy.what = thread.name() + ", a bulk copy,";
+  copy.what = thread.doing("a bulk copy");
   return copy;
 }
 
@@ -155,6 +165,12 @@ void load(Thread &thread, const Operation &operation) {
   for (unsigned rank : copy.blocks)
     thread.block->cluster->fencedBarrier(thread, thread.block->cluster->inBlock(copy.barrier, rank));
   thread.release();
+  for (unsigned rank : copy.blocks) {
+    const std::byte *barrier = thread.block->cluster->inBlock(copy.barrier, rank);
+    thread.block->cluster->traceMeeting(thread, rank == copy.blocks.front() ? loadedBox : loadedToOther,
+                                        reinterpret_cast<uintptr_t>(barrier),
+                                        thread.block->cluster->barrierAt(barrier).phase, boxBytes(*copy.map));
+  }
   thread.block->cluster->loads.push_back(std::move(copy));
 }
 
@@ -163,15 +179,18 @@ void store(Thread &thread, const Operation &operation) {
   BoxCopy copy = describe(thread, operation, 1, 0);
   if (!thread.block->cluster->owner(copy.shared))
     thread.block->cluster->fail(thread, "a bulk store from outside of shared memory");
+  Time now = thread.view.generic[thread.agent];
   StoreUnderWay under{nullptr, nullptr, copy.map, copy.at, thread.agent};
   forEach(*copy.map, copy.at, [&](uint64_t, const std::byte *address) {
     if (!address)
       return;
     under.first = under.first ? std::min(under.first, address) : address;
     under.last = std::max(under.last, address + copy.map->elementBytes);
+    thread.block->cluster->record(address, copy.map->elementBytes, thread.agent, now, Written::never);
   });
   auto &stores = thread.block->cluster->stores;
   copy.underWay = stores.insert(stores.end(), under);
+  thread.block->cluster->trace(thread, storedBox, 0, boxBytes(*copy.map));
   thread.stores.open.push_back(std::move(copy));
 }
 
@@ -194,8 +213,10 @@ void take(Thread &thread, BoxCopy &copy) {
   });
 }
 
-void complete(Thread &thread, BoxCopy &copy) {
+/// Makes a store, behind a wait or because all threads have ended.
+void complete(Thread &thread, BoxCopy &copy, bool isWaitedFor) {
   Cluster &cluster = *thread.block->cluster;
+  Time now = thread.view.generic[thread.agent];
   take(thread, copy);
   cluster.stores.erase(copy.underWay);
   forEach(*copy.map, copy.at, [&](uint64_t where, std::byte *address) {
@@ -203,16 +224,22 @@ void complete(Thread &thread, BoxCopy &copy) {
       return;
     if (cluster.checkGlobal(&thread, address, copy.map->elementBytes, true, copy.what))
       std::memcpy(address, &copy.taken[where], copy.map->elementBytes);
+    if (isWaitedFor)
+      cluster.record(address, copy.map->elementBytes, thread.agent, now, now);
   });
 }
 
-void commitBulk(Thread &thread, const Operation &) { thread.stores.commit(); }
+void commitBulk(Thread &thread, const Operation &) {
+  thread.block->cluster->trace(thread, storesCommit, 0, 0);
+  thread.stores.commit();
+}
 
 /// Until all but the last so many groups are complete; with .read, until they have read shared memory.
 void waitBulk(Thread &thread, const Operation &operation) {
   Agent agent = thread.block->cluster->storer(thread);
   auto &groups = thread.stores.committed;
   auto left = operation.operand<unsigned>(0);
+  thread.block->cluster->trace(thread, storesWait, operation.name.ends_with(".read"), left);
   if (operation.name.ends_with(".read")) {
     for (size_t group = 0; group + left < groups.size(); ++group)
       for (BoxCopy &copy : groups[group])
@@ -220,9 +247,9 @@ void waitBulk(Thread &thread, const Operation &operation) {
   } else {
     for (; groups.size() > left; groups.pop_front())
       for (BoxCopy &copy : groups.front())
-        complete(thread, copy);
+        complete(thread, copy, /*isWaitedFor=*/true);
   }
-  thread.view.generic[agent] = thread.block->cluster->laneTimes[agent];
+  thread.view.learn(agent, thread.block->cluster->laneTimes[agent]);
   thread.release();
 }
 
@@ -231,7 +258,7 @@ void waitBulk(Thread &thread, const Operation &operation) {
 void tilewright::emulator::finishStores(Thread &thread) {
   for (std::vector<BoxCopy> &group : thread.stores.committed)
     for (BoxCopy &copy : group)
-      ::complete(thread, copy);
+      ::complete(thread, copy, /*isWaitedFor=*/false);
 }
 
 void Cluster::checkStored(const std::byte *address, size_t bytes, const std::string &what) {
@@ -256,7 +283,7 @@ void tilewright::emulator::complete(const CopyArrival &arrival) {
   if (!barrier.pending)
     throw Failure("more arrivals at an mbarrier than it expects, by cp.async.mbarrier.arrive");
   Agent agent = cluster.copier(*arrival.thread);
-  barrier.gathered.generic[agent] = cluster.laneTimes[agent];
+  barrier.gather(agent, cluster.laneTimes[agent]);
   --barrier.pending;
   cluster.settle(barrier);
 }
@@ -284,7 +311,7 @@ void tilewright::emulator::loadBox(Cluster &cluster, const BoxCopy &copy) {
       if (address && !cluster.stores.empty())
         cluster.checkStored(address, copy.map->elementBytes, copy.what);
     });
-    barrier.gathered.generic[barrier.agent] = time;
+    barrier.gather(barrier.agent, time);
     barrier.bytes -= static_cast<int64_t>(bytes);
     cluster.settle(barrier);
   }

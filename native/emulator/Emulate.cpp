@@ -31,11 +31,17 @@ private:
 };
 
 void runGrid(const Grid &grid, Report &report) {
+  GlobalMemory global;
+  unsigned number = 0;
   for (unsigned z = 0; z < grid.blocks[2]; z += grid.cluster[2])
     for (unsigned y = 0; y < grid.blocks[1]; y += grid.cluster[1])
       for (unsigned x = 0; x < grid.blocks[0]; x += grid.cluster[0]) {
         Arena arena(grid.clusterBlocks());
-        Cluster(grid, {x, y, z}, arena.start(), report).run();
+        Cluster(grid, number++, {x, y, z}, arena.start(), global, report).run();
+        if (grid.counts)
+          grid.counts->settle();
+        if (grid.trace)
+          return;
       }
 }
 
@@ -55,9 +61,16 @@ Handler tilewright::emulator::findHandler(std::string_view name) {
   return best ? best->handler : nullptr;
 }
 
+uint32_t tilewrightEmulatorVersion() { return 1; }
+
 int tilewrightEmulate(void (*kernel)(void **), void **arguments, const uint32_t sizes[9], uint64_t sharedBytes,
-                      const Buffer *buffers, uint32_t bufferCount, uint32_t seed, char *text, uint64_t textBytes) {
+                      const Buffer *buffers, uint32_t bufferCount, uint32_t seed, char *text, uint64_t textBytes,
+                      Observed *observed) {
   Report report;
+  BankCounts banks;
+  bool ended = true;
+  Trace trace;
+  bool isTraced = observed && observed->events;
   try {
     Grid grid{kernel,
               arguments,
@@ -67,7 +80,9 @@ int tilewrightEmulate(void (*kernel)(void **), void **arguments, const uint32_t 
               sharedBytes,
               buffers,
               bufferCount,
-              seed};
+              seed,
+              observed && observed->counts ? &banks : nullptr,
+              isTraced ? &trace : nullptr};
     for (unsigned axis = 0; axis < 3; ++axis)
       if (grid.blocks[axis] % grid.cluster[axis])
         throw Failure("a grid of no whole number of clusters");
@@ -76,32 +91,45 @@ int tilewrightEmulate(void (*kernel)(void **), void **arguments, const uint32_t 
     runGrid(grid, report);
   } catch (const std::exception &error) {
     report.add(error.what());
+    ended = false;
+  }
+  if (observed && observed->counts) {
+    std::vector<SharedCount> all = banks.all();
+    observed->countsMade = std::min<uint64_t>(all.size(), observed->countRoom);
+    std::copy_n(all.begin(), observed->countsMade, observed->counts);
+  }
+  if (isTraced) {
+    observed->eventsMade = trace.all().size(); // More than there is room for: the caller sees that some are left out.
+    std::copy_n(trace.all().begin(), std::min(observed->eventsMade, observed->eventRoom), observed->events);
   }
   std::string told = report.text();
   std::snprintf(text, textBytes, "%s", told.c_str());
-  return !report.empty();
+  return ended ? !report.empty() : 2;
 }
 
-void tilewrightPerform(OperationSite *site, uint32_t count, const std::byte *operands, std::byte *result) {
+void tilewrightPerform(Site *site, uint32_t count, const std::byte *operands, std::byte *result) {
   Thread &thread = *running();
   thread.block->cluster->settleStores();
+  thread.site = site;
   if (!site->handler) {
     Handler handler = findHandler(site->name);
     if (!handler)
       thread.block->cluster->fail(thread, "the emulator does not know " + std::string(site->name));
     site->handler = reinterpret_cast<void *>(handler);
   }
-  reinterpret_cast<Handler>(site->handler)(thread, {site->name, count, operands, result});
+  reinterpret_cast<Handler>(site->handler)(thread, {site, site->name, count, operands, result});
 }
 
-void tilewrightAccess(const std::byte *address, uint32_t bytes, uint32_t writes, uint32_t alignment) {
+void tilewrightAccess(const Site *site, const std::byte *address, uint32_t bytes) {
   Thread &thread = *running();
-  thread.block->cluster->settleStores();
-  thread.block->cluster->checkAligned(thread, address, alignment,
-                                      writes == 2 ? "an atomic operation"
-                                      : writes    ? "a store"
-                                                  : "a load");
-  thread.block->cluster->access(thread, address, bytes, writes != 0, writes == 2);
+  Cluster &cluster = *thread.block->cluster;
+  cluster.settleStores();
+  thread.site = site;
+  cluster.checkAligned(thread, address, site->alignment, site->name);
+  cluster.access(thread, address, bytes, site->kind, site->strength);
+  cluster.countAccess(thread, address, bytes, site->kind == atOnce);
+  if (site->strength)
+    cluster.synchronize(thread, *site, address, bytes);
 }
 
 void tilewrightVariable(std::byte *start, uint32_t bytes, uint32_t writable) {

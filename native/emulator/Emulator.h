@@ -34,21 +34,57 @@ struct TensorMapHandle {
   std::byte rest[120];
 };
 
-/// Runs a kernel. Returns 0, or 1 when it did something wrong, which is then told in `text`, of `textBytes` bytes.
-/// `sizes` has the extents of the grid, of a block and of a cluster, three each.
-int tilewrightEmulate(void (*kernel)(void **), void **arguments, const uint32_t sizes[9], uint64_t sharedBytes,
-                      const Buffer *buffers, uint32_t bufferCount, uint32_t seed, char *text, uint64_t textBytes);
-
-/// An operation by name, and what performs it once that has been found.
-struct OperationSite {
-  const char *name;
-  void *handler;
+/// What all warps' executions of an instruction take in shared memory: how many passes through the banks, and how many
+/// there would be without conflicts.
+struct SharedCount {
+  const char *name; // As long as the kernel's code is there.
+  const void *site; // What events of a trace call the instruction.
+  uint32_t line;
+  uint32_t isGlobal; // Whether it is of global memory, of which passes are sectors of 32 bytes.
+  uint64_t executions, passes, least;
 };
 
-void tilewrightPerform(OperationSite *site, uint32_t count, const std::byte *operands, std::byte *result);
-/// An access to memory at an address that the kernel says is a multiple of `alignment`; `writes` is 0 for a load, 1 for
-/// a store, 2 for an atomic operation.
-void tilewrightAccess(const std::byte *address, uint32_t bytes, uint32_t writes, uint32_t alignment);
+/// Something that takes time in a block, as the first thread of a warp has done it, in its order.
+struct TraceEvent {
+  uint32_t warp; // In the cluster.
+  uint32_t kind; // As `EventKind` of Trace.h numbers them.
+  uint64_t key, amount;
+};
+
+/// What is to be observed of a launch: its counts, or its trace. A trace is of the first cluster only, whose products
+/// are not computed and whose accesses are not judged.
+struct Observed {
+  SharedCount *counts; // Room for so many, and how many there are; null: nothing is counted.
+  uint64_t countRoom, countsMade;
+  TraceEvent *events; // Likewise.
+  uint64_t eventRoom, eventsMade;
+};
+
+/// The version of this interface, which Python compares with its own before it calls anything else. Whoever changes a
+/// structure or a function here, or what `HostKernel.cpp` makes, raises it here and in runtime/emulated_gpu.py.
+uint32_t tilewrightEmulatorVersion();
+
+/// Runs a kernel. Returns 0, 1 when it did something wrong, or 2 when it came to no end, which is told in `text`, of
+/// `textBytes` bytes. `sizes` has the extents of the grid, of a block and of a cluster, three each. `observed` may be
+/// null.
+int tilewrightEmulate(void (*kernel)(void **), void **arguments, const uint32_t sizes[9], uint64_t sharedBytes,
+                      const Buffer *buffers, uint32_t bufferCount, uint32_t seed, char *text, uint64_t textBytes,
+                      Observed *observed);
+
+/// An instruction of the kernel that the emulator is told of.
+struct Site {
+  const char *name;
+  void *handler;      // What performs it, once that has been found.
+  uint32_t line;      // Of the source; 0 where that is not known.
+  uint32_t kind;      // Of an access: a load, a store or an atomic operation, as `AccessKind` numbers them.
+  uint32_t alignment; // Of an access, by which the kernel says that its address can be divided.
+  uint32_t strength;  // Of an access, bits of `Strength`: what it means to other threads.
+  uint32_t scope;     // How far that goes, as `Scope` numbers it.
+};
+
+void tilewrightPerform(Site *site, uint32_t count, const std::byte *operands, std::byte *result);
+/// An access to memory that is about to be made.
+void tilewrightAccess(const Site *site, const std::byte *address, uint32_t bytes);
 std::byte *tilewrightSharedMemory(uint32_t offset);
 /// A variable of the kernel's module in global memory.
 void tilewrightVariable(std::byte *start, uint32_t bytes, uint32_t writable);

@@ -5,10 +5,13 @@
 #ifndef TILEWRIGHT_EMULATOR_MACHINE_H
 #define TILEWRIGHT_EMULATOR_MACHINE_H
 
+#include "Banks.h"
 #include "Emulator.h"
+#include "Messages.h"
 #include "Report.h"
 #include "SharedMemory.h"
 #include "TensorMemory.h"
+#include "Trace.h"
 
 #include <array>
 #include <cstring>
@@ -26,6 +29,7 @@ namespace tilewright::emulator {
 
 constexpr unsigned warpThreads = 32;
 constexpr unsigned warpGroupThreads = 128;
+constexpr size_t stackBytes = 256 << 10; // Of a thread.
 
 struct Thread;
 struct Block;
@@ -33,6 +37,7 @@ class Cluster;
 
 /// One operation that a thread performs: its operands lie in slots of 16 bytes.
 struct Operation {
+  const Site *site;
   std::string_view name;
   unsigned count;
   const std::byte *operands;
@@ -57,6 +62,7 @@ struct Copy {
   const std::byte *from;
   size_t bytes, filled; // `filled` - `bytes` zeros follow.
   std::shared_ptr<const View> begun;
+  uint32_t line; // Where; 0 where that is not known.
 };
 
 /// Copies of a thread behind which an mbarrier is arrived at.
@@ -117,6 +123,36 @@ struct PhaseBarrier {
   bool valid = true;   // Until mbarrier.inval.
   bool fenced = false; // Whether its initialization is made known to other blocks and the asynchronous proxy.
   View gathered, published;
+  /// Of what is gathered, and of what was published, what waits learn whose scope is the block, and a wider one. Where
+  /// all arrivals are of the barrier's own block, both learn all of it, and these are left out.
+  struct Scoped {
+    Clock own, wide;
+  };
+  std::optional<Scoped> gatheredBy, publishedBy;
+
+  /// Adds what an arriving thread knows.
+  void gather(const View &view, bool isRemote, uint32_t scope) {
+    if (isRemote && !gatheredBy)
+      gatheredBy = Scoped{gathered.safely(), gathered.safely()};
+    if (gatheredBy && !isRemote)
+      gatheredBy->own.join(view.safely());
+    if (gatheredBy && (!isRemote || scope > ofBlock))
+      gatheredBy->wide.join(view.safely());
+    gathered.join(view);
+  }
+
+  /// Adds that a copy is made.
+  void gather(Agent copier, Time time) {
+    gathered.learn(copier, time);
+    if (gatheredBy)
+      for (Clock *clock : {&gatheredBy->own, &gatheredBy->wide})
+        (*clock)[copier] = std::max((*clock)[copier], time);
+  }
+
+  /// What a wait of a scope learns whatever other scopes there are.
+  const Clock &publishedTo(uint32_t scope) const {
+    return !publishedBy ? published.safely() : scope > ofBlock ? publishedBy->wide : publishedBy->own;
+  }
 };
 
 /// Threads of a warp, or of four, that have come to do something together.
@@ -139,12 +175,21 @@ struct Thread {
   bool productsFenced = false; // Whether wgmma may take the registers as they are now.
   View barriersFenced;         // What it knew when it last fenced initializations of barrier objects.
   unsigned clusterGeneration = 0;
-  std::shared_ptr<const View> fenced; // What it knew at its last fence behind a wait, for tensor memory.
-  Time loaded = 0;                    // Up to which load from tensor memory it has waited for.
+  std::shared_ptr<const View> fenced;         // What it knew at its last fence behind a wait, for tensor memory.
+  Time loaded = 0;                            // Up to which load from tensor memory it has waited for.
+  Released released;                          // What it had done at its last fences.
+  std::map<const std::byte *, Message> taken; // With values that it has loaded, until a fence makes them known to it.
+  const Site *site = nullptr;                 // What it executes.
+  struct {
+    const Site *site = nullptr;
+    const std::byte *address = nullptr;
+    uint64_t value = 0;
+  } looked; // What it saw at its last atomic operation, or load that others' stores are meant for.
 
   ucontext_t context;
   std::unique_ptr<std::byte[]> stack;
   bool finished = false;
+  bool polls = false; // Whether it has let others run because it sees the same value again and again.
   const char *waitsFor = nullptr;
   bool (*isReady)(const void *) = nullptr; // Whether what it waits for has come.
   const void *readiness = nullptr;
@@ -154,13 +199,14 @@ struct Thread {
 
   /// Everything that the thread has done is done for those who join with its view; what it does next is not.
   void release() {
-    ++view.generic[agent];
+    view.learn(agent, view.generic[agent] + 1);
     kept.reset();
   }
 
   /// Learns what `other` knows.
-  void acquire(const View &other) {
-    view.join(other);
+  void acquire(const View &other) { acquire(other, other.safely()); }
+  void acquire(const View &other, const Clock &otherScoped) {
+    view.join(other, otherScoped);
     kept.reset();
   }
 
@@ -190,7 +236,17 @@ struct Thread {
     isReady = nullptr;
   }
 
+  /// Lets others run: what it waits for is a value in memory.
+  void poll() {
+    polls = true;
+    leave();
+    polls = false;
+  }
+
   std::string name() const;
+  /// The same with what it does, or has begun, and in which line of the source: "block 0: thread 1, storing at line
+  /// 3,".
+  std::string doing(const char *what) const;
 
 private:
   void leave();
@@ -223,6 +279,8 @@ struct Grid {
   const Buffer *buffers;
   unsigned bufferCount;
   unsigned seed;
+  BankCounts *counts; // Null: nothing is counted.
+  Trace *trace;       // Null: there is none.
 
   unsigned threadCount() const { return threads[0] * threads[1] * threads[2]; }
   unsigned clusterBlocks() const { return cluster[0] * cluster[1] * cluster[2]; }
@@ -240,7 +298,8 @@ private:
 
 class Cluster {
 public:
-  Cluster(const Grid &grid, std::array<unsigned, 3> first, std::byte *arena, Report &report);
+  Cluster(const Grid &grid, unsigned number, std::array<unsigned, 3> first, std::byte *arena, GlobalMemory &global,
+          Report &report);
 
   /// Runs all threads to their end. Throws Failure.
   void run();
@@ -262,7 +321,15 @@ public:
   /// Ends the launch, as a card does, where an address is no multiple of the bytes that are moved at once.
   void checkAligned(Thread &thread, const void *address, size_t alignment, const char *what);
   /// An access by `thread` to memory of any kind.
-  void access(Thread &thread, const std::byte *address, size_t bytes, bool writes, bool atomic = false);
+  void access(Thread &thread, const std::byte *address, size_t bytes, uint32_t kind, uint32_t strength = 0);
+  /// Counts an access to shared memory by the instruction that the thread executes.
+  void countAccess(const Thread &thread, const std::byte *address, size_t bytes, bool atomic);
+  /// What an access means to other threads that is made to be seen by them; or lets them run where it sees the same
+  /// value again.
+  void synchronize(Thread &thread, const Site &site, const std::byte *address, size_t bytes);
+  /// A fence: what the thread did is told by the values that it stores from now on, and it learns what was told by
+  /// those that it has loaded.
+  void fence(Thread &thread, uint32_t scope);
   /// Reports bytes of global memory that are outside of all operands, or are written and may only be read.
   bool checkGlobal(const Thread *thread, const std::byte *address, size_t bytes, bool writes, const std::string &what);
 
@@ -274,6 +341,11 @@ public:
 
   /// Reports an access to global memory that a bulk store may not have written yet.
   void checkStored(const std::byte *address, size_t bytes, const std::string &what);
+  /// Records who wrote to global memory: an agent of the cluster, from one of its times to another.
+  void record(const std::byte *address, size_t bytes, Agent agent, Time begun, Time done);
+  /// Reports a load of what another thread wrote where fences and operations order the two, but not by scopes wide
+  /// enough, or behind a wait for a bulk store's reads only.
+  void checkWritten(const Thread &thread, const std::byte *address, size_t bytes);
 
   /// Records that `agent`, which is not of `block`, touches its shared memory: it must not have ended by then.
   void visit(Block &block, Agent agent, Time time);
@@ -298,9 +370,24 @@ public:
   Agent tensorMultiplier(const Thread &thread) const { return firstOfWarps() + 2 * (thread.agent / warpThreads); }
   Agent tensorLoader(const Thread &thread) const { return tensorMultiplier(thread) + 1; }
 
+  /// Adds an event to the trace, if there is one and the thread is the first of its warp.
+  void trace(const Thread &thread, EventKind kind, uint64_t key, uint64_t amount) const {
+    if (grid.trace && thread.lane() == 0)
+      grid.trace->add(thread.agent / warpThreads, kind, key, amount);
+  }
+  /// The same of one that is part of a meeting: the generation of something that has an address, or a number in a
+  /// block.
+  void traceMeeting(const Thread &thread, EventKind kind, uint64_t place, uint64_t generation,
+                    uint64_t amount = 0) const {
+    if (grid.trace && thread.lane() == 0)
+      trace(thread, kind, grid.trace->meeting(place, generation), amount);
+  }
+
   std::string agentName(Agent agent) const;
 
   const Grid &grid;
+  unsigned number; // In the grid.
+  GlobalMemory &global;
   Report &report;
   std::deque<Block> blocks;
   std::deque<BoxCopy> loads;                    // Begun, and not made yet: they are made when nothing else can go on.
@@ -315,6 +402,10 @@ private:
   PhaseBarrier &initialized(Thread &thread, const std::byte *address);
   void runThreads();
   void completeOldest();
+  void take(Thread &thread, const Message &message, uint32_t scope);
+  std::map<const std::byte *, Message> &messagesAt(const std::byte *address) {
+    return owner(address) ? messages : global.messages;
+  }
   Agent firstOfWarps() const { return 3 * threads + threads / warpGroupThreads + 1; }
   Agent firstOfBarriers() const { return firstOfWarps() + 2 * (threads / warpThreads + 1); }
   void start(Thread &thread);
@@ -322,6 +413,7 @@ private:
 
   unsigned threads;
   std::map<const std::byte *, PhaseBarrier> barriers;
+  std::map<const std::byte *, Message> messages; // In shared memory.
   std::byte *arena;
   ucontext_t scheduler;
   std::string failure;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Conversions of pairs of floats of 8 bits. Source: the PTX ISA manual, "cvt".
+// Conversions of pairs of floats of 8 bits, and approximations. Source: the PTX ISA manual, "cvt" and "ex2".
 
 #include "Elements.h"
 #include "Machine.h"
@@ -43,11 +43,15 @@ void widen(Thread &, const Operation &operation) {
   operation.give(static_cast<_Float16>(eightBitFloat(both >> 8, bits)), 1);
 }
 
+/// To the nearest, where a chip may be 2 units in the last place away; subnormal numbers are zeros.
+void powerOfTwo(Thread &, const Operation &operation) {
+  auto power = static_cast<float>(std::exp2(static_cast<double>(operation.operand<float>(0))));
+  operation.give(std::fpclassify(power) == FP_SUBNORMAL ? 0.0f : power);
+}
+
 } // namespace
 
 const std::vector<Row> tilewright::emulator::floatRows = {
-    {"cvt.e4m3x2.f32", narrow},
-    {"cvt.e5m2x2.f32", narrow},
-    {"cvt.f16x2.e4m3x2", widen},
-    {"cvt.f16x2.e5m2x2", widen},
+    {"cvt.e4m3x2.f32", narrow},  {"cvt.e5m2x2.f32", narrow},         {"cvt.f16x2.e4m3x2", widen},
+    {"cvt.f16x2.e5m2x2", widen}, {"ex2.approx.ftz.f32", powerOfTwo},
 };

@@ -60,6 +60,10 @@ std::vector<Row> makeRows() {
        [](Thread &thread, const Operation &operation) {
          operation.give(thread.block->cluster->inBlock(operation.operand<void *>(0), operation.operand<unsigned>(1)));
        }},
+      {"issue",
+       [](Thread &thread, const Operation &operation) {
+         thread.block->cluster->trace(thread, issued, 0, operation.operand<unsigned>(0));
+       }},
       // Hints, and what only the hardware has.
       {"setmaxnreg", nothing},
       {"prefetch", nothing},
@@ -68,6 +72,10 @@ std::vector<Row> makeRows() {
       {"trap",
        [](Thread &thread, const Operation &) {
          thread.block->cluster->fail(thread, "trap: " + thread.name() + " ends the kernel");
+       }},
+      {"outside.of.parameters",
+       [](Thread &thread, const Operation &) {
+         thread.block->cluster->fail(thread, "outside: " + thread.name() + " accesses a parameter beyond its end");
        }},
   };
   addAxis<0>(rows, {"read.ptx.sreg.tid.x", "read.ptx.sreg.ntid.x", "read.ptx.sreg.ctaid.x", "read.ptx.sreg.nctaid.x",

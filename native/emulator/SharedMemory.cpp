@@ -17,6 +17,15 @@ bool SharedMemory::isKnown(const Touch &touch, const Toucher &who, bool wrote) {
                                   : clock[touch.agent] >= touch.time;
 }
 
+/// Whether `who` knows that a thread's store is done that it loads, but by fences or operations of too narrow scopes.
+static bool isKnownTooNarrowly(Agent agent, Time time, const Toucher &who) {
+  return agent != who.agent && who.view.safely()[agent] < time;
+}
+
+std::string SharedMemory::nameOf(const Touch &touch, const char *what) const {
+  return "which " + report.name(touch.agent) + what + (touch.line ? " at line " + std::to_string(touch.line) : "");
+}
+
 void SharedMemory::settle() {
   for (const Suspect &suspect : suspects)
     if (std::memcmp(suspect.before, start + suspect.offset, suspect.count) != 0)
@@ -29,7 +38,7 @@ void SharedMemory::touch(size_t offset, size_t count, const Toucher &who, bool w
     report.add("outside", rank, who.what, offset, count, "which is outside of its " + std::to_string(bytes) + " bytes");
     return;
   }
-  for (size_t at = offset; at < offset + count;) {
+  for (size_t at = offset; isJudged && at < offset + count;) {
     size_t first = at % granule, last = std::min(granule, first + offset + count - at);
     auto mask = static_cast<uint8_t>(((1U << last) - 1) & ~((1U << first) - 1));
     Granule &touched = granules[at / granule];
@@ -38,11 +47,15 @@ void SharedMemory::touch(size_t offset, size_t count, const Toucher &who, bool w
       if (!(earlier.bytes & mask))
         continue;
       written |= earlier.bytes;
-      if (isKnown(earlier, who, /*wrote=*/true))
+      if (isKnown(earlier, who, /*wrote=*/true)) {
+        if (!writes && !who.async && !earlier.async && !who.atomic &&
+            isKnownTooNarrowly(earlier.agent, earlier.time, who))
+          report.add("scope", rank, who.what, at, last - first,
+                     nameOf(earlier, " writes") + ", known by fences or operations whose scope does not have both");
         continue;
-      std::string finding =
-          Report::touching("race", rank, who.what, at, last - first,
-                           "which " + report.name(earlier.agent) + " writes at a time that nothing orders");
+      }
+      std::string finding = Report::touching("race", rank, who.what, at, last - first,
+                                             nameOf(earlier, " writes") + " at a time that nothing orders");
       if (writes && who.plain && earlier.plain) {
         suspects.push_back({at, last - first, {}, std::move(finding)});
         std::memcpy(suspects.back().before, start + at, last - first);
@@ -54,7 +67,7 @@ void SharedMemory::touch(size_t offset, size_t count, const Toucher &who, bool w
       for (const Touch &earlier : touched.reads)
         if ((earlier.bytes & mask) && !isKnown(earlier, who, /*wrote=*/false))
           report.add("race", rank, who.what, at, last - first,
-                     "which " + report.name(earlier.agent) + " reads at a time that nothing orders");
+                     nameOf(earlier, " reads") + " at a time that nothing orders");
       for (Touch &earlier : touched.writes)
         if (earlier.agent == who.agent || !(earlier.atomic && who.atomic)) // Others' atomic ones stay to be ordered.
           earlier.bytes &= static_cast<uint8_t>(~mask);
@@ -62,7 +75,7 @@ void SharedMemory::touch(size_t offset, size_t count, const Toucher &who, bool w
         earlier.bytes &= static_cast<uint8_t>(~mask);
       std::erase_if(touched.writes, [](const Touch &touch) { return !touch.bytes; });
       std::erase_if(touched.reads, [](const Touch &touch) { return !touch.bytes; });
-      touched.writes.push_back({who.agent, who.time, mask, who.async, who.atomic, who.plain});
+      touched.writes.push_back({who.agent, who.time, mask, who.async, who.atomic, who.plain, who.line});
     } else {
       if ((written & mask) != mask)
         report.add("unwritten", rank, who.what, at, last - first, "which nobody has written");
@@ -70,7 +83,7 @@ void SharedMemory::touch(size_t offset, size_t count, const Toucher &who, bool w
       std::erase_if(touched.reads, [&](const Touch &earlier) {
         return (earlier.bytes & ~mask) == 0 && isKnown(earlier, who, /*wrote=*/false);
       });
-      touched.reads.push_back({who.agent, who.time, mask, who.async, who.atomic, who.plain});
+      touched.reads.push_back({who.agent, who.time, mask, who.async, who.atomic, who.plain, who.line});
     }
     at += last - first;
   }

@@ -24,14 +24,17 @@ struct Toucher {
   std::string what;
   bool atomic = false; // Does not race with others like it.
   bool plain = false;  // A thread's own store: several of the same value do no harm.
+  uint32_t line = 0;   // Of the source; 0 where that is not known.
 };
 
 class Report;
 
 class SharedMemory {
 public:
-  SharedMemory(std::byte *start, size_t bytes, unsigned rank, Report &report)
-      : start(start), bytes(bytes), rank(rank), report(report), granules((bytes + granule - 1) / granule) {}
+  /// Where accesses are not to be judged, nothing of them is recorded.
+  SharedMemory(std::byte *start, size_t bytes, unsigned rank, Report &report, bool isJudged)
+      : start(start), bytes(bytes), rank(rank), report(report), isJudged(isJudged),
+        granules((bytes + granule - 1) / granule) {}
 
   std::byte *data() const { return start; }
   size_t size() const { return bytes; }
@@ -53,6 +56,7 @@ private:
     Time time;
     uint8_t bytes; // Which ones of the granule.
     bool async, atomic, plain;
+    uint32_t line;
   };
   /// A race, if it stores something else than what is there.
   struct Suspect {
@@ -65,12 +69,14 @@ private:
   };
 
   void touch(size_t offset, size_t count, const Toucher &who, bool writes);
+  std::string nameOf(const Touch &touch, const char *what) const;
   static bool isKnown(const Touch &touch, const Toucher &who, bool wrote);
 
   std::byte *start;
   size_t bytes;
   unsigned rank;
   Report &report;
+  bool isJudged;
   std::vector<Granule> granules;
   std::vector<Suspect> suspects;
 };

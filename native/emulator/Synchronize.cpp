@@ -8,6 +8,9 @@ using namespace tilewright::emulator;
 
 namespace {
 
+/// What traces call the meetings of all blocks of a cluster.
+constexpr uint64_t ofWholeCluster = ~uint64_t{0};
+
 /// Arrives; what is `told` is published when the meeting is over: what the thread did until now, or some of it. Returns
 /// the generation to wait for.
 unsigned arrive(Thread &thread, Meeting &meeting, unsigned expected, const View &told) {
@@ -32,6 +35,10 @@ void meet(Thread &thread, unsigned id, unsigned count, bool waits) {
     thread.block->cluster->fail(thread, "barrier " + std::to_string(id) + " of " + std::to_string(count) +
                                             " threads; expected one of 16 and a multiple of 32 threads");
   Meeting &meeting = thread.block->meetings[id];
+  uint64_t place = thread.block->rank * 16 + id;
+  thread.block->cluster->traceMeeting(thread, arrived, place, meeting.generation);
+  if (waits)
+    thread.block->cluster->traceMeeting(thread, awaited, place, meeting.generation);
   unsigned generation = arrive(thread, meeting, count, thread.view);
   if (waits)
     await(thread, meeting, generation, "the others at a barrier");
@@ -70,6 +77,7 @@ void warpBarrier(Thread &thread, const Operation &operation) {
 
 void arriveInCluster(Thread &thread, const View &told) {
   Cluster &cluster = *thread.block->cluster;
+  cluster.traceMeeting(thread, arrived, ofWholeCluster, cluster.meeting.generation);
   thread.clusterGeneration = arrive(thread, cluster.meeting, cluster.grid.clusterBlocks() * everybody(thread), told);
 }
 
@@ -79,11 +87,29 @@ void clusterArrive(Thread &thread, const Operation &) { arriveInCluster(thread, 
 void clusterArriveRelaxed(Thread &thread, const Operation &) { arriveInCluster(thread, thread.barriersFenced); }
 
 void clusterWait(Thread &thread, const Operation &) {
+  thread.block->cluster->traceMeeting(thread, awaited, ofWholeCluster, thread.clusterGeneration);
   await(thread, thread.block->cluster->meeting, thread.clusterGeneration, "the others at a cluster barrier");
 }
 
 void initialize(Thread &thread, const Operation &operation) {
   thread.block->cluster->initialize(thread, operation.operand<std::byte *>(0), operation.operand<unsigned>(1));
+}
+
+/// The scope that an operation's name says; `otherwise` where it says none.
+uint32_t scopeIn(std::string_view name, uint32_t otherwise) {
+  constexpr std::pair<std::string_view, uint32_t> named[] = {
+      {".cta", ofBlock}, {".cluster", ofCluster}, {".gpu", ofDevice}, {".gl", ofDevice}, {".sys", ofSystem}};
+  for (auto [text, scope] : named)
+    if (name.ends_with(text) || name.find(std::string(text) + ".") != std::string_view::npos)
+      return scope;
+  return otherwise;
+}
+
+/// The scope of an operation on a barrier object: without its ".space…", which says where that is, the name has it.
+uint32_t scopeOfBarrier(std::string_view name) {
+  size_t at = name.find(".scope.");
+  return at == std::string_view::npos ? uint32_t{ofBlock}
+                                      : scopeIn(name.substr(at + 6, name.find(".space.", at) - at - 6), ofBlock);
 }
 
 /// Arrives at a barrier object and returns the phase, which is what waits by state go by.
@@ -92,7 +118,10 @@ void arriveAt(Thread &thread, const Operation &operation, int64_t bytes, unsigne
   uint64_t phase = barrier.phase;
   if (barrier.pending < count)
     thread.block->cluster->fail(thread, "more arrivals at an mbarrier than it expects");
-  barrier.gathered.join(thread.view);
+  bool isRemote = thread.block->cluster->owner(operation.operand<std::byte *>(0)) != thread.block;
+  if (count)
+    thread.block->cluster->traceMeeting(thread, arrived, operation.operand<uint64_t>(0), phase, isRemote);
+  barrier.gather(thread.view, isRemote, scopeOfBarrier(operation.name));
   thread.release();
   barrier.bytes += bytes;
   barrier.pending -= count;
@@ -126,7 +155,11 @@ void awaitPhase(Thread &thread, const Operation &operation, bool parity) {
   auto wanted = parity ? operation.operand<unsigned>(1) & 1 : operation.operand<uint64_t>(1);
   thread.wait("a phase of an mbarrier",
               [&] { return parity ? (barrier.phase & 1) != wanted : barrier.phase != wanted; });
-  thread.acquire(barrier.published);
+  // The last phase that has the parity, or the number.
+  uint64_t phase = parity ? barrier.phase - 1 : wanted;
+  if (barrier.phase)
+    thread.block->cluster->traceMeeting(thread, awaited, operation.operand<uint64_t>(0), phase);
+  thread.acquire(barrier.published, barrier.publishedTo(scopeOfBarrier(operation.name)));
   if (operation.result)
     operation.give(uint8_t{1});
 }
@@ -134,7 +167,13 @@ void awaitPhase(Thread &thread, const Operation &operation, bool parity) {
 void awaitParity(Thread &thread, const Operation &operation) { awaitPhase(thread, operation, true); }
 void awaitState(Thread &thread, const Operation &operation) { awaitPhase(thread, operation, false); }
 
-void fence(Thread &thread, const Operation &) { thread.release(); }
+/// Of those of proxies that nothing here has, nothing is told.
+void fence(Thread &thread, const Operation &operation) {
+  if (operation.name.find("proxy") == std::string_view::npos)
+    thread.block->cluster->fence(thread, scopeIn(operation.name, ofSystem));
+  else
+    thread.release();
+}
 void fenceBarriers(Thread &thread, const Operation &) {
   thread.block->cluster->fenceBarriers(thread);
   thread.barriersFenced = thread.view;

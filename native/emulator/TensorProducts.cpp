@@ -34,7 +34,7 @@ void allocate(Thread &thread, const Operation &operation) {
     if (!first)
       cluster.fail(*running(), "a tcgen05.alloc of more columns than are left");
     auto *place = members[0]->operand<std::byte *>(0);
-    cluster.access(*threads, place, sizeof(unsigned), true);
+    cluster.access(*threads, place, sizeof(unsigned), aStore);
     std::memcpy(place, &*first, sizeof(unsigned));
   });
 }
@@ -245,7 +245,7 @@ void waitLoads(Thread &thread, const Operation &) {
 
 void fenceBefore(Thread &thread, const Operation &) {
   Agent agent = thread.block->cluster->tensorLoader(thread);
-  thread.view.generic[agent] = std::max(thread.view.generic[agent], thread.loaded);
+  thread.view.learn(agent, thread.loaded);
   thread.release();
 }
 

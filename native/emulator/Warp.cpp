@@ -14,6 +14,7 @@ namespace {
 
 using Members = std::vector<const Operation *>;
 constexpr uint64_t everyLane = 0xffffffff;
+constexpr unsigned rowBytes = 16; // Of a matrix of ldmatrix and stmatrix.
 
 void elect(Thread &thread, const Operation &operation) {
   auto mask = operation.operand<unsigned>(0);
@@ -102,11 +103,26 @@ uint16_t *row(const Members &members, unsigned matrix, unsigned row) {
 }
 
 /// Records an access to a row by the thread that gave its address.
-void touchRow(Thread &thread, const void *address, bool writes) {
+void touchRow(Thread &thread, const void *address, uint32_t kind) {
   if (!thread.block->cluster->owner(address) || reinterpret_cast<uintptr_t>(address) % 16)
     thread.block->cluster->fail(*running(),
                                 "a row of ldmatrix or stmatrix that is not 16 aligned bytes of shared memory");
-  thread.block->cluster->access(thread, static_cast<const std::byte *>(address), 16, writes);
+  thread.block->cluster->access(thread, static_cast<const std::byte *>(address), rowBytes, kind);
+}
+
+/// Records the accesses to so many rows, and counts them.
+void touchRows(const Members &members, Thread *threads, unsigned count, uint32_t kind) {
+  BankRequest request;
+  request.bytes = rowBytes;
+  for (unsigned lane = 0; lane < count; ++lane) {
+    auto *address = members[lane]->operand<std::byte *>(0);
+    touchRow(threads[lane], address, kind);
+    request.add(lane, static_cast<uint32_t>(Cluster::offset(address)));
+  }
+  const Cluster &cluster = *threads->block->cluster;
+  if (cluster.grid.counts)
+    cluster.grid.counts->add(*members[0]->site, request);
+  cluster.trace(*threads, accessed, reinterpret_cast<uintptr_t>(members[0]->site), kind == aLoad);
 }
 
 /// Where an element of the lower (0) or upper (1) half of a register of `lane` is in its matrix.
@@ -119,8 +135,7 @@ void loadMatrices(Thread &thread, const Operation &operation) {
   together(thread, operation, warpThreads, everyLane, 0, [](const Members &members, Thread *threads) {
     unsigned count = matrices(members[0]->name);
     bool transposed = members[0]->name.find(".trans") != std::string_view::npos;
-    for (unsigned lane = 0; lane < count * 8; ++lane)
-      touchRow(threads[lane], members[lane]->operand<void *>(0), false);
+    touchRows(members, threads, 8 * count, aLoad);
     for (unsigned lane = 0; lane < warpThreads; ++lane)
       for (unsigned matrix = 0; matrix < count; ++matrix)
         for (unsigned half = 0; half < 2; ++half) {
@@ -134,8 +149,7 @@ void storeMatrices(Thread &thread, const Operation &operation) {
   together(thread, operation, warpThreads, everyLane, 0, [](const Members &members, Thread *threads) {
     unsigned count = matrices(members[0]->name);
     bool transposed = members[0]->name.find(".trans") != std::string_view::npos;
-    for (unsigned lane = 0; lane < count * 8; ++lane)
-      touchRow(threads[lane], members[lane]->operand<void *>(0), true);
+    touchRows(members, threads, 8 * count, aStore);
     for (unsigned lane = 0; lane < warpThreads; ++lane)
       for (unsigned matrix = 0; matrix < count; ++matrix)
         for (unsigned half = 0; half < 2; ++half) {
@@ -257,7 +271,10 @@ void multiply(Thread &thread, const Operation &operation) {
     Shape shape = shapeOf(members[0]->name);
     if (!shape.a || !shape.m || shape.m % 8 || shape.n != 8)
       threads->block->cluster->fail(*running(), "the emulator does not know " + std::string(members[0]->name));
-    multiplyAll(members, shape);
+    const Cluster &cluster = *threads->block->cluster;
+    cluster.trace(*threads, multipliedNow, 0, shape.m * shape.n * shape.k * shape.a->bits / 16);
+    if (!cluster.grid.trace)
+      multiplyAll(members, shape);
   });
 }
 

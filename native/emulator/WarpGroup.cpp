@@ -81,6 +81,12 @@ void multiplyAll(const std::vector<const Operation *> &members, Thread *threads)
     if (!threads[warp * warpThreads].productsFenced)
       cluster.report.add("unfenced: " + threads[warp * warpThreads].name() +
                          " begins a wgmma without a wgmma.fence since it could last change its registers");
+  if (cluster.grid.trace) {
+    unsigned read = ((inRegisters ? 0 : rows) + shape.n) * shape.k * shape.a->bits / 8 / 4;
+    for (unsigned warp = 0; warp < 4; ++warp)
+      cluster.trace(threads[warp * warpThreads], multiplied, read, shape.n * shape.k * shape.a->bits / 8);
+    return;
+  }
   View view = threads[0].view;
   for (unsigned warp = 1; warp < 4; ++warp)
     view.meet(threads[warp * warpThreads].view);
@@ -136,17 +142,19 @@ void multiply(Thread &thread, const Operation &operation) {
 /// The groups before the last so many are done.
 void waitGroup(Thread &thread, const Operation &operation) {
   Cluster &cluster = *thread.block->cluster;
+  cluster.trace(thread, productsWait, 0, operation.operand<uint64_t>(0));
   Agent agent = cluster.multiplier(thread);
   auto &marks = thread.products;
   size_t left = operation.operand<uint64_t>(0);
   thread.productsFenced = thread.productsFenced && left > 0;
   for (; marks.size() > left; marks.pop_front())
-    thread.view.generic[agent] = std::max(thread.view.generic[agent], marks.front());
+    thread.view.learn(agent, marks.front());
   thread.release();
 }
 
 void commit(Thread &thread, const Operation &) {
   Cluster &cluster = *thread.block->cluster;
+  cluster.trace(thread, committed, 0, 0);
   thread.products.push_back(cluster.laneTimes[cluster.multiplier(thread)]);
 }
 

@@ -99,7 +99,21 @@ std::vector<Element> elements(const std::vector<char> &bytes) {
   return {data, data + bytes.size() / sizeof(Element)};
 }
 
-/// An attribute's value; null for a kind that no operator has whose computation we know.
+/// Whether bytes are a text in UTF-8; others would break what is written of them.
+bool isText(const std::string &bytes) {
+  for (size_t i = 0; i < bytes.size();) {
+    auto first = static_cast<unsigned char>(bytes[i++]);
+    int more = first < 0x80 ? 0 : first >> 5 == 6 ? 1 : first >> 4 == 14 ? 2 : first >> 3 == 30 ? 3 : -1;
+    if (more < 0)
+      return false;
+    for (; more > 0; --more, ++i)
+      if (i >= bytes.size() || (static_cast<unsigned char>(bytes[i]) >> 6) != 2)
+        return false;
+  }
+  return true;
+}
+
+/// An attribute's value; null for what no operator has whose computation we know.
 std::string attributeValue(const Session &session, const Attribute *attribute) {
   int kind = session.get<GetAttributeKind, int>(attribute);
   if (kind < integer || kind > text)
@@ -119,7 +133,7 @@ std::string attributeValue(const Session &session, const Attribute *attribute) {
   default:
     while (!bytes.empty() && !bytes.back()) // Some releases count the zero at the end.
       bytes.pop_back();
-    return quoted({bytes.begin(), bytes.end()});
+    return isText({bytes.begin(), bytes.end()}) ? quoted({bytes.begin(), bytes.end()}) : "null";
   }
 }
 

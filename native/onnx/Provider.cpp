@@ -81,7 +81,7 @@ private:
         file << words << "\n";
         for (const ValueInfo *each : session.outputs(node))
           if (each && session.get<IsGraphOutput, bool>(each))
-            file << "output " << session.name(each) << "\n";
+            file << "output " << quoted(session.name(each)) << "\n";
       }
       nodes.emplace(std::move(words), node);
     }

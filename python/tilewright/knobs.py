@@ -6,7 +6,8 @@
 ``TILEWRIGHT_COMPILE_TIMEOUT_S`` and ``TILEWRIGHT_COMPILE_MEMORY_MB`` bound the compilation of what came from a user.
 ``TILEWRIGHT_PEERS_DIR`` names the folder of the benchmark's peers; without it that is ``tilewright/peers`` beside the kernels'
 default folder. ``TILEWRIGHT_DUMP`` names a folder to which each compilation writes its stages and the IR after each pass;
-``TILEWRIGHT_TIME_PASSES=1`` prints how long passes take. ``TILEWRIGHT_DEBUG_INFO=1`` gives kernels line tables, ``=text`` with the lines of
+``TILEWRIGHT_TIME_PASSES=1`` prints how long passes take. ``TILEWRIGHT_PASSES`` names a file with the passes to be run behind a schedule,
+or is ``required``: none but those that are needed. ``TILEWRIGHT_DEBUG_INFO=1`` gives kernels line tables, ``=text`` with the lines of
 the printed schedule.
 ``TILEWRIGHT_COVERAGE`` names a folder in which processes write what of their kernels' code ran; these have line tables then.
 ``TILEWRIGHT_TRACE`` names a file to which a process appends which kernels it called, how often. ``TILEWRIGHT_RECORDS`` names the
@@ -26,10 +27,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
 
-from tilewright.errors import TilewrightError
+from tilewright.errors import LoweringError, TilewrightError
 
 _YES = ("1", "true", "yes", "on")
 _NO = ("", "0", "false", "no", "off")
+REQUIRED = "required"
+"""The value of ``TILEWRIGHT_PASSES`` that leaves out each pass that only makes a kernel faster."""
 _CACHE_LIMIT_MB = 512
 _COMPILE_TIMEOUT_S = 60.0
 _COMPILE_MEMORY_MB = 4096
@@ -67,6 +70,7 @@ class Knobs:
         peers_dir: Folder of the benchmark's Python environments; None when there is no home folder to put it in.
         dump_dir: Folder to which each compilation writes its stages and passes; None for nowhere.
         time_passes: Whether each pipeline of passes prints how long they took.
+        passes: The file with the passes to be run behind a schedule, or `REQUIRED`; None for our pipelines.
         debug_info: Which lines of the schedule the line tables of kernels tell: "source", those of the file that it was written in;
             "text", those of the schedule as it is printed; empty: kernels have none.
         coverage: Folder in which a process writes which parts of its kernels' code ran; None for nowhere.
@@ -84,11 +88,30 @@ class Knobs:
     peers_dir: Path | None = None
     dump_dir: Path | None = None
     time_passes: bool = False
+    passes: str | None = None
     debug_info: str = ""
     coverage: Path | None = None
     trace: Path | None = None
     records: Path | None = None
     no_records: bool = False
+
+    def pass_list(self) -> str:
+        """The text of the list of passes that a compilation runs by, or `REQUIRED`; empty where it runs what it always does.
+
+        Raises:
+            LoweringError: It cannot be read.
+        """
+        if self.passes is None or self.passes == REQUIRED:
+            return self.passes or ""
+        try:
+            with open(self.passes, encoding="utf-8") as file:
+                return file.read() or "\n"
+        except (OSError, ValueError) as error:
+            raise LoweringError(
+                f"cannot read {self.passes}: {error}",
+                where="TILEWRIGHT_PASSES",
+                expected=f"a passes.txt that TILEWRIGHT_DUMP has written, or {REQUIRED}",
+            ) from None
 
 
 def load(environ: Mapping[str, str] | None = None) -> Knobs:
@@ -100,7 +123,8 @@ def load(environ: Mapping[str, str] | None = None) -> Knobs:
     environ = ChainMap(overrides(), os.environ) if environ is None else environ
     named, peers = environ.get("TILEWRIGHT_CACHE_DIR"), environ.get("TILEWRIGHT_PEERS_DIR")
     dump, trace = environ.get("TILEWRIGHT_DUMP"), environ.get("TILEWRIGHT_TRACE")
-    records, coverage = environ.get("TILEWRIGHT_RECORDS"), environ.get("TILEWRIGHT_COVERAGE")
+    passes = environ.get("TILEWRIGHT_PASSES") or None
+    coverage = environ.get("TILEWRIGHT_COVERAGE")
     return Knobs(
         cache_dir=_named_path(named) if named else _default_folder(environ, "kernels"),
         cache_dir_named=bool(named),
@@ -111,12 +135,28 @@ def load(environ: Mapping[str, str] | None = None) -> Knobs:
         peers_dir=_named_path(peers) if peers else _default_folder(environ, "peers"),
         dump_dir=_named_path(dump) if dump else None,
         time_passes=_flag(environ, "TILEWRIGHT_TIME_PASSES"),
+        passes=passes if passes in (None, REQUIRED) else str(_named_path(passes)),
         debug_info=_tables(environ) or ("source" if coverage else ""),
         coverage=_named_path(coverage) if coverage else None,
         trace=_named_path(trace) if trace else None,
-        records=_named_path(records) if records else _data_file(environ),
+        records=_records(environ),
         no_records=_flag(environ, "TILEWRIGHT_NO_RECORDS"),
     )
+
+
+def records() -> tuple[Path | None, bool]:
+    """`Knobs.records` and `Knobs.no_records` alone, for look-ups, which take a few microseconds.
+
+    Raises:
+        TilewrightError: As `load` does, of these.
+    """
+    environ = ChainMap(overrides(), os.environ)
+    return _records(environ), _flag(environ, "TILEWRIGHT_NO_RECORDS")
+
+
+def _records(environ: Mapping[str, str]) -> Path | None:
+    named = environ.get("TILEWRIGHT_RECORDS")
+    return _named_path(named) if named else _data_file(environ)
 
 
 def _tables(environ: Mapping[str, str]) -> str:

@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 from tilewright.cli import main
+from tilewright.emit import ptxas
 
 CHROMIUM = shutil.which("chromium")
 api: Any = pytest.importorskip("playwright.sync_api", reason="make setup-browser installs it")
@@ -153,6 +154,20 @@ def test_a_gpu_kernel_is_drawn_and_emulated(page):
     assert page.locator(".drawings > svg").count() == 5
     page.click("#run")
     page.wait_for_selector("#tiles >> text=numbers are right")
+
+
+@pytest.mark.parametrize(
+    ("example", "instruction"), [("mma_sync", "HMMA"), ("matrix_cores", "v_mfma"), ("outer_product", "fmopa")]
+)
+def test_code_for_other_machines_lights_up(page, example, instruction):
+    if instruction == "HMMA" and ptxas.tool("nvdisasm") is None:
+        pytest.skip("make setup-gpu installs nvdisasm")
+    page.select_option("#example", example)
+    row = page.locator("#view .row[data-line]", has_text=instruction).first
+    row.hover()
+    line = row.get_attribute("data-line")
+    page.wait_for_selector(f'#view .row.lit[data-line="{line}"]')
+    assert page.locator("#editor .line.lit .at").text_content() == line
 
 
 def test_operators_and_modules_are_compiled(page):

@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // RUN: tilewright-opt %s --tilewright-debug-scopes --mlir-print-debuginfo | FileCheck %s
+// RUN: tilewright-opt %s --tilewright-debug-scopes=directives=true --mlir-print-debuginfo | FileCheck %s --check-prefix=DIRECTIVES
+
+// DIRECTIVES: emissionKind = DebugDirectivesOnly
 
 // The place of a step goes before others, loops are inlined functions, and the column numbers the loops around a line.
 // CHECK: llvm.add %{{.*}} loc(#[[FIRST:.*]])

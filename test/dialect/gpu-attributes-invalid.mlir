@@ -77,3 +77,19 @@ func.func @f(%a: memref<8x8xf32>) {
   linalg.softmax {tilewright.softmax = #tilewright.shared_softmax<bm = 16, kc = 0, rows = 4, threads = 64, instructions = "threads">} dimension(1) ins(%a : memref<8x8xf32>) outs(%a : memref<8x8xf32>)
   return
 }
+
+// -----
+
+func.func @f(%a: memref<8x8xf32>) {
+  // expected-error @+1 {{split: expected a number above zero, got 0}}
+  linalg.softmax {tilewright.softmax = #tilewright.warp_group_softmax<bm = 64, kc = 32, stages = 1, multiplied = "f16", split = 0>} dimension(1) ins(%a : memref<8x8xf32>) outs(%a : memref<8x8xf32>)
+  return
+}
+
+// -----
+
+func.func @f(%a: memref<8x8xf32>) {
+  // expected-error @+1 {{multiplied: expected "bf16" or "f16", got "f32"}}
+  linalg.softmax {tilewright.softmax = #tilewright.warp_group_softmax<bm = 64, kc = 32, stages = 1, multiplied = "f32">} dimension(1) ins(%a : memref<8x8xf32>) outs(%a : memref<8x8xf32>)
+  return
+}

@@ -27,5 +27,11 @@ func.func @attention(%a: memref<8x8xf32>) {
   // CHECK: tilewright.softmax = #tilewright.shared_softmax<bm = 16, kc = 32, rows = 4, threads = 64, instructions = "threads">
   linalg.softmax {tilewright.softmax = #tilewright.shared_softmax<bm = 16, kc = 32, rows = 4, threads = 64, instructions = "threads",
                                                                   multiplied = "f32">} dimension(1) ins(%a : memref<8x8xf32>) outs(%a : memref<8x8xf32>)
+  // CHECK: tilewright.softmax = #tilewright.warp_group_softmax<bm = 128, kc = 176, stages = 2, overlap = true, pingpong = true, multiplied = "bf16">
+  linalg.softmax {tilewright.softmax = #tilewright.warp_group_softmax<bm = 128, kc = 176, stages = 2, overlap = true, pingpong = true,
+                                                                      multiplied = "bf16">} dimension(1) ins(%a : memref<8x8xf32>) outs(%a : memref<8x8xf32>)
+  // CHECK: tilewright.softmax = #tilewright.warp_group_softmax<bm = 64, kc = 32, stages = 1, multiplied = "f16">
+  linalg.softmax {tilewright.softmax = #tilewright.warp_group_softmax<bm = 64, kc = 32, stages = 1, overlap = false,
+                                                                      multiplied = "f16">} dimension(1) ins(%a : memref<8x8xf32>) outs(%a : memref<8x8xf32>)
   return
 }

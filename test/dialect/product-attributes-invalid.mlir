@@ -87,7 +87,7 @@ module attributes {tilewright.kernel = 1} {}
 
 func.func @channels(%x: tensor<1x8x8x4xf32>, %w: tensor<3x3x4xf32>, %y: tensor<1x6x6x4xf32>) -> tensor<1x6x6x4xf32> {
   // expected-error @+1 {{channels: expected a number above zero, got 0}}
-  %0 = linalg.depthwise_conv_2d_nhwc_hwc {tilewright.convolution = #tilewright.depthwise<channels = 0>}
+  %0 = linalg.depthwise_conv_2d_nhwc_hwc {tilewright.convolution = #tilewright.depthwise<channels = 0, pixels = 7>}
     ins(%x, %w : tensor<1x8x8x4xf32>, tensor<3x3x4xf32>) outs(%y : tensor<1x6x6x4xf32>) -> tensor<1x6x6x4xf32>
   return %0 : tensor<1x6x6x4xf32>
 }
@@ -95,7 +95,7 @@ func.func @channels(%x: tensor<1x8x8x4xf32>, %w: tensor<3x3x4xf32>, %y: tensor<1
 // -----
 
 // expected-error @+1 {{cannot carry 'tilewright.convolution': only a linalg op is a convolution}}
-func.func @place() attributes {tilewright.convolution = #tilewright.depthwise<channels = 16>} { return }
+func.func @place() attributes {tilewright.convolution = #tilewright.depthwise<channels = 16, pixels = 7>} { return }
 
 // -----
 

@@ -23,8 +23,8 @@ module attributes {tilewright.kernel = #tilewright.kernel<threads = 2, extents =
   }
   // CHECK-LABEL: func.func @depthwise
   func.func @depthwise(%x: tensor<1x8x8x4xf32>, %w: tensor<3x3x4xf32>, %y: tensor<1x6x6x4xf32>) -> tensor<1x6x6x4xf32> {
-    // CHECK: linalg.depthwise_conv_2d_nhwc_hwc {tilewright.convolution = #tilewright.depthwise<channels = 16>}
-    %0 = linalg.depthwise_conv_2d_nhwc_hwc {tilewright.convolution = #tilewright.depthwise<channels = 16>}
+    // CHECK: linalg.depthwise_conv_2d_nhwc_hwc {tilewright.convolution = #tilewright.depthwise<channels = 16, pixels = 7>}
+    %0 = linalg.depthwise_conv_2d_nhwc_hwc {tilewright.convolution = #tilewright.depthwise<channels = 16, pixels = 7>}
       ins(%x, %w : tensor<1x8x8x4xf32>, tensor<3x3x4xf32>) outs(%y : tensor<1x6x6x4xf32>) -> tensor<1x6x6x4xf32>
     return %0 : tensor<1x6x6x4xf32>
   }

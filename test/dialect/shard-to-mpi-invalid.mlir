@@ -70,3 +70,13 @@ func.func @grids(%a: tensor<8x4xf32>) -> tensor<8x4xf32> {
   %1 = shard.all_reduce %0 on @square grid_axes = [0] : tensor<8x4xf32> -> tensor<8x4xf32>
   return %1 : tensor<8x4xf32>
 }
+
+// -----
+
+// Of a complex number each part is an element of a message.
+shard.grid @grid(shape = 2)
+func.func @many(%a: tensor<32768x32768xcomplex<f32>>) -> tensor<32768x65536xcomplex<f32>> {
+  // expected-error @below {{a tensor of more than 1073741823 elements; expected as many as MPI's counts can say, at most}}
+  %0 = shard.all_gather %a on @grid grid_axes = [0] gather_axis = 1 : tensor<32768x32768xcomplex<f32>> -> tensor<32768x65536xcomplex<f32>>
+  return %0 : tensor<32768x65536xcomplex<f32>>
+}

@@ -80,6 +80,40 @@ func.func @scatter(%part: tensor<4x6xf32>) -> tensor<4x3xf32> {
   return %mine : tensor<4x3xf32>
 }
 
+// What goes on its way is a copy; it is waited for, and added up, after the next product.
+// CHECK-LABEL: func @overlapped
+//       CHECK:   linalg.matmul
+//       CHECK:   linalg.copy
+//       CHECK:   mpi.irecv
+//       CHECK:   mpi.isend
+//   CHECK-NOT:   mpi.wait
+//       CHECK:   linalg.matmul
+// CHECK-COUNT-2: mpi.wait
+//       CHECK:   linalg.add
+//       CHECK:   linalg.copy
+//       CHECK:   mpi.irecv
+// LATE-LABEL: func @overlapped
+//       LATE:   linalg.matmul
+//       LATE:   mpi.irecv
+//       LATE:   mpi.wait
+//       LATE:   linalg.matmul
+func.func @overlapped(%a: tensor<4x6xf32>, %b: tensor<6x6xf32>, %c: tensor<4x6xf32>) -> (tensor<2x6xf32>, tensor<2x6xf32>) {
+  %0 = linalg.matmul ins(%a, %b : tensor<4x6xf32>, tensor<6x6xf32>) outs(%c : tensor<4x6xf32>) -> tensor<4x6xf32>
+  %first = shard.reduce_scatter %0 on @grid grid_axes = [0] scatter_axis = 0 : tensor<4x6xf32> -> tensor<2x6xf32>
+  %1 = linalg.matmul ins(%a, %b : tensor<4x6xf32>, tensor<6x6xf32>) outs(%0 : tensor<4x6xf32>) -> tensor<4x6xf32>
+  %second = shard.reduce_scatter %1 on @grid grid_axes = [0] scatter_axis = 0 : tensor<4x6xf32> -> tensor<2x6xf32>
+  return %first, %second : tensor<2x6xf32>, tensor<2x6xf32>
+}
+
+// A number is a message of one element.
+// CHECK-LABEL: func @number
+//       CHECK:   memref.expand_shape
+//       CHECK:   mpi.allreduce(%{{.*}}) : memref<1xf32>, memref<1xf32>
+func.func @number(%part: tensor<f32>) -> tensor<f32> {
+  %sums = shard.all_reduce %part on @grid grid_axes = [0] : tensor<f32> -> tensor<f32>
+  return %sums : tensor<f32>
+}
+
 // CHECK-LABEL: func @reduce
 //       CHECK:   mpi.allreduce(%{{.*}}, %{{.*}}, MPI_SUM, %{{.*}}) : memref<24xf64>, memref<24xf64>
 func.func @reduce(%part: tensor<4x6xf64>) -> tensor<4x6xf64> {

@@ -11,6 +11,7 @@ from multiprocessing.connection import Connection
 from pathlib import Path
 
 from tilewright.bench.card.plan import Kernel
+from tilewright.bench.card.plan_operators import Operator
 from tilewright.bench.card.worker import Broken
 
 
@@ -32,7 +33,7 @@ def serve(folder: Path, tell: Connection) -> None:
         tell.send(("done", {"right": True}))
 
 
-def compiled(folder: Path, kernel: Kernel, exact: bool) -> str:
+def compiled(folder: Path, kernel: Kernel | Operator, exact: bool) -> str:
     """Two of the types end their process, one is refused."""
     if kernel.types in ("f16", "i8"):
         os.kill(os.getpid(), signal.SIGKILL)

@@ -28,6 +28,7 @@ import tilewright as tw
 from dlpack_arrays import Library
 from gpu_kernels import array
 from tilewright.bench.card import bundle, plan, proofs
+from tilewright.bench.card.plan_operators import Operator
 from tilewright.bench.suites import parse_shape
 from tilewright.errors import OperandError, TargetError
 from tilewright.runtime import cards, device_arrays, emulated_gpu, gpu
@@ -80,6 +81,9 @@ class Driver:
             ctypes.c_uint32(0),
             text,
             ctypes.c_uint64(4096),
+            None,
+            ctypes.c_uint64(0),
+            ctypes.byref(ctypes.c_uint64(0)),
         )
         self.error = text.value.decode()
         return 700 if failed else 0
@@ -496,6 +500,38 @@ def steps_of_a_bundle_without_torch() -> None:
         wrong = prover.run(plan.Step("check", parse_shape("32x32x32"), (odd,)))
         assert not wrong["right"]
         assert wrong["where"]
+
+
+@case
+def operators_of_a_bundle() -> None:
+    """Attention by warp groups, with one block and with clusters, and convolutions, of several launches."""
+    heads = {"heads": 2, "kv_heads": 1, "q": "bf16"}
+    images = {"n": 2, "h": 5, "w": 7, "ic": 16, "oc": 16, "kh": 3, "kw": 3, "a": "bf16", "groups": 2, "padding": 1}
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        prover = proofs.Prover(folder)
+        for operator, strategy, sizes, fields in (
+            (
+                "attention",
+                "warp_group_softmax",
+                {"kc": 32},
+                {"queries": 70, "keys": 90, "head": 64, "causal": True, **heads},
+            ),
+            ("attention", "warp_group_softmax", {}, {"queries": 3, "keys": 2900, "head": 64, **heads}),
+            ("attention", "shared_softmax", {}, {"queries": 5, "keys": 9, "head": 16, "q": "f32"}),
+            ("conv2d", "mma_sync", {"bm": 32, "bn": 32, "wm": 16, "wn": 16}, images),
+        ):
+            kernel = Operator(operator, tuple(fields.items()), strategy, tuple(sizes.items()))
+            bundle._compile(folder, kernel, exact=False)
+            DRIVER.runs(gpu.compile(kernel.spec, SM_90A, strategy, sizes))
+            outcome = prover.run(plan.Step("operator", kernel.shape, (kernel,)))
+            assert (outcome["right"], outcome["wrong"], outcome["intact"]) == (True, 0, True), (DRIVER.error, outcome)
+            split = dict(read_parameters(folder, kernel)).get("split", 1)
+            assert DRIVER.last["cluster"] == (split, 1, 1)
+
+
+def read_parameters(folder: Path, kernel: Operator) -> dict[str, Any]:
+    return bundle.read_form(folder, kernel).parameters
 
 
 @case

@@ -10,6 +10,7 @@ import numpy as np
 import tilewright as tw
 from mpi4py import MPI  # pyright: ignore[reportMissingImports] - of the environment that runs this
 from tilewright import distributed
+from tilewright.distributed import product
 
 COMM = MPI.COMM_WORLD
 RANK, SIZE = COMM.Get_rank(), COMM.Get_size()
@@ -43,14 +44,14 @@ def block(whole, split, turned, grid):
 def case(spec, schedule, grid, panels=None):
     """Whether every process has its block of the result of one process, bit for bit, and within the error bound."""
     sharding = distributed.SCHEDULES[schedule]
-    product = distributed.compile(spec, comm=COMM, grid=grid, schedule=schedule, panels=panels)
+    made = distributed.compile(spec, comm=COMM, grid=grid, schedule=schedule, panels=panels)
     a, b = operands(spec)
-    mine = product(block(a, sharding.a, spec.a_transposed, grid), block(b, sharding.b, spec.b_transposed, grid))
+    mine = made(block(a, sharding.a, spec.a_transposed, grid), block(b, sharding.b, spec.b_transposed, grid))
     whole = tw.compile(spec)(a, b)
     expected = block(whole, sharding.c, False, grid)
     error = np.abs(mine.astype("f8") - block(tw.reference(spec, a, b), sharding.c, False, grid).astype("f8"))
     bound = block(np.broadcast_to(tw.error_bound(spec, a, b), whole.shape), sharding.c, False, grid)
-    found = COMM.gather((mine.tobytes() == expected.tobytes(), bool((error <= bound).all()), product.bytes_sent))
+    found = COMM.gather((mine.tobytes() == expected.tobytes(), bool((error <= bound).all()), made.bytes_sent))
     if RANK == 0:
         same, right, sent = zip(*found, strict=True)
         name = f"{spec} {schedule} {'x'.join(map(str, grid))}"
@@ -71,8 +72,43 @@ def main() -> None:
     for schedule in ("rows", "columns", "weights", "k", "k_all"):
         for types in ("f32", "u8,i8,i32"):
             spec = tw.MatmulSpec.from_dtypes(8 * SIZE, 12 * SIZE, 20 * SIZE, types, deterministic=True)
-            case(spec, schedule, (SIZE,))
+            case(spec, schedule, (SIZE,), panels=2)
+    in_panels()
     many_calls()
+
+
+def in_panels() -> None:
+    """Sums that are sent panel by panel are the bits of those that are sent at once."""
+    spec = tw.MatmulSpec(8 * SIZE, 12 * SIZE, 20 * SIZE, deterministic=True)
+    for schedule, grid in (("k", (SIZE,)), ("stationary_a", GRIDS[-1]), ("stationary_b", GRIDS[-1])):
+        sharding = distributed.SCHEDULES[schedule]
+        a, b = operands(spec)
+        given = block(a, sharding.a, False, grid), block(b, sharding.b, False, grid)
+        made = [
+            distributed.compile(spec, comm=COMM, grid=grid, schedule=schedule, panels=panels)(*given).tobytes()
+            for panels in (1, 2, 3)
+        ]
+        same = COMM.gather(len(set(made)) == 1)
+        if RANK == 0:
+            print(json.dumps({"case": f"{schedule} in panels", "same": all(same), "right": True, "sent": 0}))  # noqa: T201
+
+
+def without_memory() -> None:
+    """The last process has no memory for panels: all of them say so, and none waits."""
+
+    def none(*_):
+        raise MemoryError
+
+    if RANK == SIZE - 1:
+        product.aligned = none
+    said = ""
+    try:
+        distributed.compile(tw.MatmulSpec(16, 24, 32), comm=COMM, grid=(SIZE, 1))
+    except MemoryError as error:
+        said = str(error).partition(" for")[0]
+    every = COMM.gather(said)
+    if RANK == 0:
+        print(json.dumps(every))  # noqa: T201
 
 
 def many_calls() -> None:
@@ -94,12 +130,12 @@ def count(calls: int, cases: list[str]) -> None:
     for case_ in cases:
         schedule, shape = case_.split(":")
         grid = distributed.Grid(COMM, tuple(map(int, shape.split("x"))))
-        product = distributed.compile(tw.MatmulSpec(16, 24, 32), comm=grid, schedule=schedule, panels=2)
-        a, b = (np.ones(product.shapes[name], np.float32) for name in "ab")
-        c = np.empty(product.shapes["c"], np.float32)
+        made = distributed.compile(tw.MatmulSpec(16, 24, 32), comm=grid, schedule=schedule, panels=2)
+        a, b = (np.ones(made.shapes[name], np.float32) for name in "ab")
+        c = np.empty(made.shapes["c"], np.float32)
         for _ in range(calls):
-            product(a, b, out=c)
-        total += product.bytes_sent
+            made(a, b, out=c)
+        total += made.bytes_sent
         grid.close()
     if RANK == 0:
         print(total)  # noqa: T201
@@ -107,5 +143,7 @@ def count(calls: int, cases: list[str]) -> None:
 
 if sys.argv[1:2] == ["count"]:
     count(int(sys.argv[2]), sys.argv[3:])
+elif sys.argv[1:] == ["memory"]:
+    without_memory()
 else:
     main()

@@ -34,6 +34,7 @@ class Row:
         kernels: How many kernels there are, and how many other ops that compute remain.
         steps: Roundings that one element of the result goes through at most.
         types: Element types.
+        fewer: Whether fewer other ops may remain: the processor's model chooses the layout of images.
     """
 
     name: str
@@ -42,6 +43,7 @@ class Row:
     kernels: tuple[int, int] = (1, 0)
     steps: int = 40
     types: tuple[Any, ...] = (torch.float32,)
+    fewer: bool = False
 
 
 def linear(activation: Callable[..., Any]) -> Callable[..., Any]:
@@ -120,7 +122,12 @@ ROWS = [
         types=FLOATS[:2],
     ),
     Row(
-        "convolution", lambda x, w, b: F.relu(F.conv2d(x, w, b, padding=1, stride=2)), IMAGES, (1, 2), types=FLOATS[:2]
+        "convolution",
+        lambda x, w, b: F.relu(F.conv2d(x, w, b, padding=1, stride=2)),
+        IMAGES,
+        (1, 2),
+        types=FLOATS[:2],
+        fewer=True,
     ),
     Row("convolution_residual", lambda x, w, r: F.silu(r + F.conv2d(x, w)), (*IMAGES[:2], (2, 8, 4, 3)), (1, 3)),
     Row("convolution_flat", lambda x, w: F.max_pool2d(F.conv2d(x, w, padding=1), 2).flatten(1), IMAGES[:2], (1, 3)),
@@ -192,7 +199,9 @@ def check(row: Row, dtype: Any) -> None:
     targets = [node.target for graph in graphs for node in graph.graph.nodes if node.op == "call_function"]
     kernels = sum("tilewright" in str(each) for each in targets)
     others = [each for each in targets if "tilewright" not in str(each) and computes(each)]
-    assert (kernels, len(others)) == row.kernels, (kernels, others)
+    ours, left = row.kernels
+    assert kernels == ours, (kernels, others)
+    assert len(others) == left or (row.fewer and len(others) < left), (kernels, others)
 
 
 @case

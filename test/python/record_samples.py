@@ -7,6 +7,7 @@ from typing import Any
 
 import tilewright as tw
 from tilewright.payload import spec_tables
+from tilewright.payload.spec_tables import Spec
 from tilewright.records import machine
 from tilewright.records.trial import Trial
 from tilewright.targets import get
@@ -15,7 +16,7 @@ SPEC = tw.MatmulSpec(m=64, n=96, k=128)
 SIZES = {"mr": 4, "nr": 32, "mc": 64, "nc": 96, "kc": 128}
 
 
-def trial(number: int = 0, spec: tw.MatmulSpec = SPEC, **fields: Any) -> Trial:
+def trial(number: int = 0, spec: Spec = SPEC, **fields: Any) -> Trial:
     """A trial of that number, the same for the same arguments."""
     given: dict[str, Any] = {
         "machine": machine.facts(get("x86-64-v4")),

@@ -24,6 +24,8 @@ CASES = {
     ),
     "inner_product": (tw.MatmulSpec(1, 64, 512, layout="nt"), "x86-64-v4", "cpu/inner_product.py", "jr, loop"),
     "scalable": (tw.MatmulSpec(64, 64, 64), "armv9-a", "cpu/scalable.py", "ir, loop"),
+    "outer_product": (tw.MatmulSpec(64, 64, 64), "armv9-a+sme", "cpu/outer_product.py", "loop, loop, loop"),
+    "no SVE": (tw.MatmulSpec(64, 64, 64), "apple-m4", "cpu/outer_product.py", "loop, loop, loop"),
     "scaled_sums": (
         dequantizing("bf16", "u4", "nn", 64, "u8", 1, 256, 256),
         "x86-64-v4",
@@ -64,6 +66,48 @@ def test_line_tables_change_no_instruction(case):
         return [line.split("#")[0].strip() for line in text.splitlines() if re.match(r"\t[a-z]", line)]
 
     assert instructions(assembly(spec, target)) == instructions(assembly(spec, target, tables=False))
+
+
+HALF = tw.MatmulSpec(256, 256, 256, a="bf16")
+GPUS = {
+    "simt": (tw.MatmulSpec(64, 64, 64), "sm_80", "ptx", attribution.NVIDIA),
+    "mma_sync": (HALF, "sm_80", "ptx", attribution.NVIDIA),
+    "warpgroup": (HALF, "sm_90a", "ptx", attribution.NVIDIA),
+    "tensor_memory": (HALF, "sm_100a", "ptx", attribution.NVIDIA),
+    "matrix_cores": (HALF, "gfx942", "asm", attribution.AMD),
+}
+"""By strategy: a product, a target, the stage of its code, and what starts a comment there."""
+
+
+@pytest.mark.parametrize("strategy", GPUS)
+def test_instructions_of_kernels_for_gpus_know_their_line(strategy):
+    spec, target, stage, comment = GPUS[strategy]
+    texts = {}
+    for tables in ("0", "1"):
+        with knobs.overridden(TILEWRIGHT_DEBUG_INFO=tables):
+            kernel = tw.compile(spec, target, schedule=strategy, cache=False)
+            texts[tables] = kernel.asm[stage]
+    text = texts["1"] if stage == "asm" else attribution.annotated(texts["1"], kernel.asm["llvmir"], comment)
+    lines = [line for line in text.splitlines() if re.match(r"\t[@a-z]", line)]
+    known = [line for line in lines if re.search(rf"{comment} from gpu/{strategy}\.py:\d+", line)]
+    assert len(known) >= LEAST * len(lines)
+    assert any(line.endswith("in loop") for line in known)
+    assert [line.split(f" {comment} from")[0] for line in lines] == [
+        line for line in texts["0"].splitlines() if re.match(r"\t[@a-z]", line)
+    ]
+    assert stage == "asm" or not re.search(r"\.target.*debug", texts["1"])
+
+
+def test_machine_code_of_nvidia_is_read_with_its_lines():
+    said = """matmul:
+        /*0000*/                   IMAD.MOV.U32 R1, RZ, RZ, c[0x0][0x28] ;
+\t//## File "/somewhere/own.py", line 59
+        /*0010*/                   S2R R144, SR_CTAID.Y ;
+\t//## File "tilewright", line 0
+        /*0020*/                   EXIT ;
+"""
+    lines = attribution.annotated_sass(said).splitlines()
+    assert [line.rpartition(";")[2] for line in lines[1:]] == ["", " // from /somewhere/own.py:59", ""]
 
 
 def test_a_schedule_of_ones_own_is_named_by_its_file(tmp_path):

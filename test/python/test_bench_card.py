@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import os
 import shutil
@@ -23,12 +24,15 @@ from tilewright.bench.card.__main__ import main
 from tilewright.bench.card.cublaslt import CublasLt, Matrix
 from tilewright.bench.card.guarded import guarded
 from tilewright.bench.card.plan import Step
+from tilewright.bench.card.plan_operators import Operator
 from tilewright.bench.card.worker import Broken, Worker
 from tilewright.bench.suites import parse_shape
 from tilewright.cli import main as tilewright
 from tilewright.emit import versions
-from tilewright.emit.gpu import tool
+from tilewright.emit.gpu import able, tool
 from tilewright.errors import TargetError, TilewrightError
+from tilewright.schedules.gpu_strategies import ATTENTION_STRATEGIES
+from tilewright.targets import nvidia
 
 FACTS = {
     "date": "1970-01-01T00:00:00+00:00",
@@ -64,6 +68,18 @@ def test_odd_sizes_are_checked_by_the_form_that_takes_them() -> None:
         assert kernel.aligned == (boxed or str(step.shape) == plan.WHOLE)
     swapped = [step.kernels[0] for step in plan.layouts() if dict(step.kernels[0].sizes).get("swapped")]
     assert [each.layout for each in swapped] == ["nn", "tn", "tt"]
+
+
+def test_operators_are_of_the_strategies_that_compute_them() -> None:
+    found = [step.kernels[0] for step in plan.operators()]
+    attention = (each for each in found if isinstance(each, Operator) and each.operator == "attention")
+    assert {each.strategy for each in attention} == {*ATTENTION_STRATEGIES}
+    for each in found:
+        assert isinstance(each, Operator)
+        assert each.strategy in able(each.spec, nvidia.ROWS[1])
+    assert len({step.key for step in plan.operators()}) == len(found)
+    assert bundle._read(json.loads(json.dumps(dataclasses.asdict(found[0])))) == found[0]
+    assert {step.key for step in plan.operators(quick=True)} < {step.key for step in plan.operators()}
 
 
 def test_a_quick_run_is_short() -> None:
@@ -483,7 +499,7 @@ def test_what_triton_tries() -> None:
 def test_the_half_on_the_cards_machine_takes_nothing_that_was_built() -> None:
     code = (
         "import sys, tilewright.bench.card.__main__, tilewright.bench.card.on_card, tilewright.bench.card.tools;"
-        "built = ('tilewright.mlir', 'tilewright._runtime', 'tilewright._codegen', 'tilewright.lowering');"
+        "built = ('tilewright.mlir', 'tilewright._runtime', 'tilewright._codegen');"
         "sys.exit(' '.join(name for name in sys.modules if name.startswith(built)) or 0)"
     )
     done = subprocess.run([sys.executable, "-I", "-c", code], capture_output=True, text=True, timeout=60, check=False)

@@ -23,9 +23,19 @@ def test_layers_of_resnet50():
     assert {layer.reach for layer in layers} == {1, 3, 7}
 
 
+@pytest.mark.parametrize(("name", "distinct", "depthwise"), [("mobilenetv3", 34, 12), ("convnext", 16, 4)])
+def test_layers_of_networks_with_depthwise_convolutions(name, distinct, depthwise):
+    layers = convolution.LAYERS[name]
+    assert len(layers) == len(set(layers)) == distinct
+    assert sum(each.groups == each.channels > 1 for each in layers) == depthwise
+    assert layers[-1].result == 7
+    assert str(Layer(56, 96, 96, 7, 1, 3, 96, 8)) == "8 x 56x56x96, 7x7x96, stride 1, 96 groups"
+    assert Layer(56, 96, 96, 7, 1, 3, 96, 8).flops == 2 * 8 * 56 * 56 * 96 * 49
+
+
+@pytest.mark.parametrize("layer", [Layer(6, 8, 16, 3, 1, 1), Layer(6, 16, 16, 3, 2, 1, 16, 2)])
 @pytest.mark.parametrize("asked", ["f32", "i8"])
-def test_a_layer_is_checked_and_measured(asked):
-    layer = Layer(6, 8, 16, 3, 1, 1)
+def test_a_layer_is_checked_and_measured(asked, layer):
     (result,) = convolution.COMPARISON.run([layer], asked, libraries=(), rounds=2, min_seconds=1e-4)
     assert set(result.rates) == {"tilewright", "limit"}
     assert 0 <= result.error < 1e-2

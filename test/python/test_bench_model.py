@@ -35,7 +35,7 @@ def result(*contenders: Measured) -> Result:
     [
         (("bertha",), "no model 'bertha'; expected one of bert, llama, vit, resnet50"),
         (("resnet50", "--tokens", "3"), "--tokens of resnet50; expected none: it takes images"),
-        (("bert", "--dtype", "i8"), "no type 'i8'; expected one of f32, bf16, f16"),
+        (("bert", "--dtype", "i8"), "no type 'i8'; expected one of f32, bf16, f16, i4"),
         (("bert", "--contenders", "tvm"), "no contender 'tvm'; expected one of tilewright, "),
     ],
 )

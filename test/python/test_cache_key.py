@@ -249,7 +249,7 @@ def test_the_sources_are_in_the_digest(tmp_path: Path) -> None:
 
 def test_every_source_that_compilation_imports_is_in_the_digest() -> None:
     package = test_layering.PACKAGE
-    counted = {each.relative_to(package).as_posix() for each in versions.sources(package)}
+    counted = set(versions.sources(package))
     reached, waiting = (
         set[str](),
         ["emit/stages.py", "emit/modules.py", "emit/chain.py", "emit/gpu.py", "emit/operators.py", "runtime/gpu.py"],

@@ -71,7 +71,7 @@ def test_a_cold_compilation_is_quick(cache, monkeypatch):
 
 def test_a_warm_compilation_is_quick(cache):
     in_new_process(COMPILE_SECONDS)
-    assert best_of(5, COMPILE_SECONDS) < 0.02
+    assert best_of(5, COMPILE_SECONDS) < 3 * 0.02  # 0.016 alone on Zen 4; others share the caches and the memory
 
 
 # The kernel.

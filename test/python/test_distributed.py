@@ -22,6 +22,7 @@ from tilewright.distributed import measuring, native
 from tilewright.distributed.partition import Gather, Reduce, program
 from tilewright.distributed.shardings import SCHEDULES, Sharding
 from tilewright.payload.abi import ENTRY
+from tilewright.payload.samples import aligned
 from tilewright.targets import resolve
 
 HERE = Path(__file__).parent
@@ -149,7 +150,8 @@ def test_bytes_follow_the_grid(grid):
         ("weights", (4,), 4, {(64, 12, 32, 0)}, set()),
         ("stationary_a", (2, 2), 2, {(32, 12, 16, 0)}, {(0,), (1,)}),
         ("stationary_b", (2, 2), 1, {(32, 24, 16, 0)}, {(0,), (1,)}),
-        ("k", (4,), 4, {(64, 48, 8, 0)}, {(0,)}),
+        ("k", (4,), 4, {(64, 12, 8, 0)}, {(0,)}),
+        ("k", (4,), 1, {(64, 48, 8, 0)}, {(0,)}),
         ("k_all", (4,), 4, {(64, 48, 8, 0)}, {(0,)}),
     ],
 )
@@ -172,29 +174,34 @@ class Pretended:
 
     Attributes:
         events: Of each message the function and its tag; "product" of each call of a kernel.
+        waits: Of each wait, how many of these were before it.
         failing: The function of MPI that fails, and the code that it returns then.
     """
 
     def __init__(self, built, *, rank=0, failing=("", 0)):
-        self.events, self.failing, self._kept = [], failing, []
+        self.events, self.waits, self.failing, self._kept = [], [], failing, []
         pointer, integer = ctypes.c_void_p, ctypes.c_int32
         message = (pointer, integer, integer, integer, integer, integer, pointer)
         leading = (ctypes.c_int64,) * 3 + (pointer, ctypes.c_int64) * 3
 
         def place(_comm, found):
-            ctypes.cast(found, ctypes.POINTER(integer))[0] = rank
-            return self.code("MPI_Comm_rank")
+            code = self.code("MPI_Comm_rank")
+            # MPI promises nothing of what a call that failed has written.
+            ctypes.cast(found, ctypes.POINTER(integer))[0] = 1 << 30 if code else rank
+            return code
 
         given = {
             "MPI_Comm_rank": self.function(place, integer, pointer),
-            "MPI_Wait": self.function(lambda *_: self.code("MPI_Wait"), pointer, pointer),
+            "MPI_Wait": self.function(
+                lambda *_: self.waits.append(len(self.events)) or self.code("MPI_Wait"), pointer, pointer
+            ),
         }
         for name in ("MPI_Isend", "MPI_Irecv"):
             given[name] = self.function(partial(self.message, name), *message)
         for symbol in built.kernels:
             given[symbol] = self.function(lambda *_: self.events.append("product") or self.code("kernel"), *leading)
         self._code = Code(built.object, ENTRY, given=given)
-        arguments = [pointer] * 2 + [ctypes.c_int64] * len(built.communicators) + [pointer]
+        arguments = [pointer] * 2 + [ctypes.c_int64] * len(built.communicators) + [pointer] * 2
         self.call = ctypes.CFUNCTYPE(integer, *arguments)(self._code.address)
 
     def function(self, call, *arguments):
@@ -211,12 +218,14 @@ class Pretended:
         return self.code(name)
 
 
-def pretended(**options):
-    """The second of two processes in a row, whose partner has the first two of four panels of A."""
-    built = native.build(program(SPEC, SCHEDULES["summa"], (1, 2)), "MPICH", resolve("host"), panels=2)
-    a, b, c = (np.zeros(shape, np.float32) for shape in ((64, 16), (32, 24), (64, 24)))
+def pretended(schedule="summa", grid=(1, 2), **options):
+    """The second of two processes; of "summa" in a row, whose partner has the first two of four panels of A."""
+    steps = program(SPEC, SCHEDULES[schedule], grid)
+    built = native.build(steps, "MPICH", resolve("host"), panels=2)
+    a, b, c = (np.zeros(steps.blocks[name], np.float32) for name in "abc")
     made = Pretended(built, rank=1, **options)
-    return made, made.call(a.ctypes.data, b.ctypes.data, 7, c.ctypes.data)
+    memory = aligned((built.workspace,), np.dtype(np.uint8))
+    return made, made.call(a.ctypes.data, b.ctypes.data, 7, c.ctypes.data, memory.ctypes.data)
 
 
 def test_a_panel_is_on_its_way_while_the_one_before_is_multiplied():
@@ -226,9 +235,33 @@ def test_a_panel_is_on_its_way_while_the_one_before_is_multiplied():
     assert made.events == [*received, "product", sent[0], "product", sent[1], "product", "product"]
 
 
+@pytest.mark.parametrize(
+    ("schedule", "grid", "before"), [("k", (2,), 1), ("stationary_a", (1, 2), 2), ("stationary_b", (2, 1), 2)]
+)
+def test_sums_are_on_their_way_while_the_next_panel_is_multiplied(schedule, grid, before):
+    """Of two panels of each process's block of C, or of the other dimension: `before` products make the first sums that are sent."""
+    made, status = pretended(schedule, grid)
+    assert status == 0
+    first, second = ([("MPI_Irecv", tag), ("MPI_Isend", tag)] for tag in (1, 2))
+    products = ["product"] * before
+    assert made.events == [*products, *first, *products, *second]
+    # The first sums are waited for after a product of the second ones, those only in the end.
+    assert made.waits == [before + 3] * 2 + [len(made.events)] * 2
+
+
+@pytest.mark.parametrize("schedule", ["summa", "k"])
 @pytest.mark.parametrize("name", ["MPI_Comm_rank", "MPI_Isend", "MPI_Irecv", "MPI_Wait"])
-def test_what_mpi_returns_is_not_lost(name):
-    assert pretended(failing=(name, 15))[1] == 15
+def test_what_mpi_returns_is_not_lost(name, schedule):
+    grid = (1, 2) if schedule == "summa" else (2,)
+    assert pretended(schedule, grid, failing=(name, 15))[1] == 15
+
+
+def test_buffers_share_memory_once_they_are_sent():
+    """Of eight panels of A, three are on their way or being multiplied at the same time."""
+    steps = program(SPEC, SCHEDULES["summa"], (1, 2))
+    panel = 64 * 4 * 4
+    assert native.build(steps, "MPICH", resolve("host"), panels=4).workspace <= 4 * panel < 64 * 32 * 4
+    assert native.build(program(SPEC, SCHEDULES["summa"], (1, 1)), "MPICH", resolve("host"), panels=4).workspace == 0
 
 
 def test_what_kernels_return_is_not_lost():
@@ -315,6 +348,11 @@ def check(lines):
 
 def test_two_processes_have_the_bits_of_one(mpiexec):
     check(mpiexec(2, HERE / "on_processes.py"))
+
+
+def test_no_process_waits_for_one_that_has_no_memory(mpiexec):
+    (line,) = mpiexec(2, HERE / "on_processes.py", ("memory",))
+    assert json.loads(line) == ["a process has no memory"] * 2
 
 
 def test_the_example(mpiexec):

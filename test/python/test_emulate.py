@@ -118,6 +118,39 @@ def test_bad_input_is_one_line(given: tuple[str, ...], words: str, capsys: pytes
     assert error.count("\n") == 1
 
 
+PTX = ".version 8.0\n.entry k(.param .u64 a, .param .u32 n, .param .align 4 .b8 c[12]) { ret; }"
+IR = "define ptx_kernel void @k(ptr %a, i32 %n, ptr byval([12 x i8]) %c) {\n  ret void\n}"
+MLIR = """
+llvm.func @k(%a: !llvm.ptr, %n: i32, %c: !llvm.ptr {llvm.byval = !llvm.array<12 x i8>}) attributes {nvvm.kernel} {
+  llvm.return
+}
+"""
+
+
+@pytest.mark.parametrize(("suffix", "text"), [("ptx", PTX), ("ll", IR), ("mlir", MLIR)])
+@pytest.mark.parametrize(
+    ("given", "words"),
+    [
+        ((), "it is given 0 arguments;"),
+        (("f32[4]", "i32=4"), "2 arguments: a pointer to float32[4] of 8 bytes, a number int32 of 4 bytes;"),
+        (("f32[4]", "i32=4", "f32[4]", "i32=4"), "it is given 4 arguments"),
+        (("f32[4]", "i64=4", "f32[4]"), "a number int64 of 8 bytes"),
+        (("f32[4]", "i32=4", "map:f32[4x4]/4x4"), "a tensor map of 128 bytes"),
+    ],
+)
+def test_arguments_that_are_not_the_parameters(
+    suffix: str, text: str, given: tuple[str, ...], words: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / f"k.{suffix}"
+    file.write_text(text)
+    assert main(["emulate", str(file), *(part for each in given for part in ("--arg", each))]) == 2
+    error = capsys.readouterr().err
+    assert words in error
+    assert "kernel k: " in error
+    assert "expected 3 parameters of 8, 4, 12 bytes" in error
+    assert "Give an argument (--arg) for each parameter" in error
+
+
 def test_files_that_are_not_read(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     for name, text, words in (
         ("k.ptx", ".version 8.0\n.entry f() {\n  dance;\n}", "line 3 of the PTX: the emulator does not read dance"),

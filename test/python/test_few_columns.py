@@ -8,7 +8,7 @@ from tilewright import targets
 from tilewright.dtypes import to_numpy
 from tilewright.schedules import select
 
-ZEN_5 = targets.get("znver5")
+ZEN_4, ZEN_5 = targets.get("znver4"), targets.get("znver5")
 
 
 @pytest.mark.parametrize(
@@ -19,18 +19,38 @@ ZEN_5 = targets.get("znver5")
         ("f32", (2048, 8, 1024), "tn", "unpacked"),
         ("f32", (16, 8, 1024), "nn", "unpacked"),  # the copy of B is not repaid
         ("f32", (2048, 8, 64), "nn", "unpacked"),  # the sums of lanes take too long
-        ("f32", (2048, 8, 2048), "nn", "unpacked"),  # B does not stay in L1
+        ("f32", (2048, 8, 2048), "nn", "inner_product"),
+        ("f32", (2048, 8, 32768), "nn", "unpacked"),  # B does not stay in L2
         ("f32", (512, 16, 256), "nn", "unpacked"),  # vectors along N are full
         ("f32", (512, 3, 64), "nn", "inner_product"),
         ("bf16,bf16,f32", (32768, 8, 512), "nn", "inner_product"),
         ("u8,i8,i32", (32768, 8, 512), "nn", "inner_product"),
         ("u8,i8,i32", (512, 8, 128), "nt", "packed"),
         ("f64", (256, 12, 300), "nt", "inner_product"),
+        ("f64", (256, 8, 3000), "nn", "unpacked"),
     ],
 )
 def test_few_columns_are_multiplied_along_k_where_that_pays(types, shape, layout, strategy):
     m, n, k = shape
     assert select.choose(tw.MatmulSpec.from_dtypes(m, n, k, types, layout=layout), ZEN_5).strategy == strategy
+
+
+@pytest.mark.parametrize(
+    ("types", "shape", "strategy"),
+    [
+        (
+            "f32",
+            (500, 8, 500),
+            "unpacked",
+        ),  # two multiply-adds of half a vector start in a cycle, as one of a whole one does
+        ("f32", (65536, 8, 500), "inner_product"),  # A comes from memory
+        ("f32", (500, 4, 500), "inner_product"),
+        ("bf16,bf16,f32", (500, 8, 500), "inner_product"),
+    ],
+)
+def test_half_a_vector_is_no_loss_where_two_halves_start_at_once(types, shape, strategy):
+    m, n, k = shape
+    assert select.choose(tw.MatmulSpec.from_dtypes(m, n, k, types), ZEN_4).strategy == strategy
 
 
 @pytest.mark.parametrize("types", ["f32", "bf16,bf16,f32", "u8,i8,i32", "i8,i8,i32", "f16,f16,f32", "f64"])
@@ -41,6 +61,7 @@ def test_their_numbers_are_right(types, layout):
         ((70, 13, 300), {"beta": 1}),
         ((40, 2, 333), {"batch": (3,)}),
         ((300, 3, 200), {"epilogue": (tw.relu(),)}),
+        ((50, 9, 300), {"epilogue": (tw.relu(),), "beta": 1}),
     ):
         spec = tw.MatmulSpec.from_dtypes(m, n, k, types, layout=layout, **further)
         rng = np.random.default_rng(1)
@@ -62,3 +83,31 @@ def test_their_numbers_are_right(types, layout):
 def test_dynamic_columns_that_would_have_to_be_copied_are_refused():
     with pytest.raises(tw.ScheduleError, match="dynamic extents; expected a static N and K"):
         tw.compile(tw.MatmulSpec(64, None, 128), schedule="inner_product")
+
+
+@pytest.mark.parametrize(("types", "n"), [("f32", 7), ("f32", 9), ("bf16,bf16,f32", 4), ("u8,i8,i32", 8), ("f64", 5)])
+@pytest.mark.parametrize("layout", ["nn", "nt"])
+@pytest.mark.parametrize("further", [{}, {"epilogue": (tw.relu(),)}], ids=["plain", "fused"])
+def test_a_packed_b_of_few_columns_lies_along_k_and_serves_every_number_of_rows(types, n, layout, further):
+    rng = np.random.default_rng(2)
+    how = {"layout": layout, **further}
+    made = [tw.compile(tw.MatmulSpec.from_dtypes(m, n, 515, types, b_packed=True, **how)) for m in (1, 70, None)]
+    assert [each.metadata.schedule for each in made] == ["inner_product"] * 3
+    spec = made[1].spec
+    b = rng.integers(0, 3, spec.b_shape).astype(to_numpy(spec.b_type))
+    packed = made[0].pack_b(b)
+    for kernel, rows in zip(made, (1, 70, 33), strict=True):
+        a = rng.integers(0, 3, (rows, 515)).astype(to_numpy(spec.a_type))
+        plain = tw.MatmulSpec.from_dtypes(rows, n, 515, types, **how)
+        assert (kernel(a, packed) == tw.reference(plain, a, b)).all()
+
+
+@pytest.mark.parametrize("b_packed", [False, True])
+def test_tile_registers_multiply_few_columns_faster(b_packed):
+    spec = tw.MatmulSpec(500, 7, 512, a="bf16", c="f32", b_packed=b_packed)
+    assert select.choose(spec, targets.get("sapphirerapids")).strategy == select.PANELS
+
+
+def test_a_packed_b_of_a_deterministic_product_lies_in_panels():
+    spec = tw.MatmulSpec(64, 7, 515, b_packed=True, deterministic=True)
+    assert select.choose(spec, ZEN_4).strategy == select.PANELS

@@ -117,6 +117,18 @@ def written(tmp_path):
     return tmp_path
 
 
+def test_a_block_is_of_the_machine_measured_last_that_has_something_for_it(tmp_path):
+    pytest.importorskip("matplotlib")
+    checkout(tmp_path, MEASURED)
+    later = row("64x64x64", machine=MACHINE.replace("znver4", "znver5"), date="2026-11-23T10:00:00+00:00")
+    (tmp_path / published.FOLDER / "amd-epyc-znver5.json").write_text(results.text({later.key: later}))
+    documents.write(tmp_path)
+    blocks = {each["name"]: each["text"] for each in texts.BLOCK.finditer((tmp_path / "README.md").read_text())}
+    assert "znver5" in blocks["speed"]
+    assert "znver4" in blocks["attention"]
+    assert list(documents.stale(tmp_path)) == []
+
+
 def replaced(name: str, old: str, new: str) -> Callable[[Path], object]:
     def change(root: Path) -> None:
         text = (root / name).read_text()

@@ -59,7 +59,7 @@ def is_right(spec: tw.AttentionSpec, got: np.ndarray, operands: list[np.ndarray]
 )
 def test_numbers(target: Any, parameters: dict[str, Any], fields: dict[str, Any]) -> None:
     spec = tw.AttentionSpec(**fields)
-    kernel = tw.compile(spec, target=target.emulated(), parameters=parameters)
+    kernel = tw.compile(spec, target=target.emulated(), schedule="shared_softmax", parameters=parameters)
     assert kernel.spec == spec
     operands = operands_of(spec)
     assert is_right(spec, kernel(*operands, seed=1), operands)
@@ -147,8 +147,8 @@ def test_a_schedule_of_ones_own() -> None:
 
 def test_decisions_are_for_one_kind_of_target() -> None:
     spec = tw.AttentionSpec(17, 40, 16, q="bf16")
-    with pytest.raises(ScheduleError, match="no #tilewright"):
-        compiled(spec, SM_80, "mine", lambda given, _: of_a_processor(given, SM_80, WARPS), aligned=True, boxed=True)
+    with pytest.raises(ScheduleError, match="neither a #tilewright"):
+        compiled(spec, SM_80, Plan("mine", WARPS, of_a_processor, trusted=False), aligned=True, boxed=True)
     with pytest.raises(ScheduleError, match="is for GPUs"):
         operators.compiled(spec, tw.targets.get("x86-64-v4"), Plan("mine", object(), schedule))
 

@@ -3,13 +3,16 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 import tilewright as tw
+from tilewright import _runtime
 from tilewright.mlir import ir
 from tilewright.mlir._mlir_libs import _tilewright
 from tilewright.mlir.passmanager import PassManager
-from tilewright.runtime import gpu
+from tilewright.runtime import emulated_gpu, gpu
 from tilewright.runtime.emulated_gpu import EmulatedGpuKernel, EmulationError, Launch, TensorMap
 from tilewright.targets import nvidia
 
@@ -276,3 +279,15 @@ def test_the_form_for_aligned_rows_is_not_run_on_others():
     assert (made(wide[:, :16], b) == 16).all()
     with pytest.raises(EmulationError, match="misaligned"):
         made(wide[:, 1:17], b)
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "found"), [("_VERSION", 1000, 1), ("_LIBRARY", Path(_runtime.__file__).name, 0)]
+)
+def test_an_emulator_of_another_version_is_refused(
+    name: str, value: object, found: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One that a later build has, and one from before there were versions."""
+    monkeypatch.setattr(emulated_gpu, name, value)
+    with pytest.raises(tw.TilewrightError, match=f"version {found}; .*make setup"):
+        emulated_gpu._library.__wrapped__()

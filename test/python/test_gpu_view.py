@@ -48,6 +48,9 @@ def test_boxes_that_hardware_swizzles_are_drawn():
     drawn = gpu_view.drawings((256, 256, 256), {"bm": 128, "bn": 64, "bk": 64, "stages": 6, "consumers": 2}, {}, boxes)
     assert len(drawn) == 5
     assert "multiplied by 2 warp groups; another one copies" in drawn[1][0]
+    # Rows of a box are its last axis but one: those before are of a batch.
+    (batched,) = gpu_view.boxes_in([SimpleNamespace(operand=1, shape=(1, 1, 64, 64), swizzle=128)], 2)  # type: ignore[list-item]
+    assert batched == first.__class__(2, 64, 8)
 
 
 def test_explain_draws_a_kernel(tmp_path):

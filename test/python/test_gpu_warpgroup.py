@@ -285,6 +285,15 @@ def test_registers_suffice_where_threads_store_c() -> None:
     assert gpu.compile(spec, SM_90A, parameters={"bn": 256}).assembled(boxed=False).spill_bytes == 0
 
 
+def test_sums_of_a_step_that_are_promoted_begin_with_the_first_product() -> None:
+    first = re.compile(r"setp\.ne\.b32 p, 0, 0;\s+wgmma")
+    for promote in (0, 1):
+        spec = tw.MatmulSpec(m=512, n=512, k=512, a="f8E4M3FN", layout="nt")
+        text = gpu.compile(spec, SM_90A, parameters={**SMALL, "promote": promote}).asm["ptx"]
+        assert "wgmma" in text
+        assert len(first.findall(text)) == promote
+
+
 def test_sums_of_parts_of_k_have_to_fit() -> None:
     spec = tw.MatmulSpec(m=256, n=128, k=256, a="bf16")
     with pytest.raises(ScheduleError, match=r"131072 bytes of sums with split=2.*expected at most the 98304"):

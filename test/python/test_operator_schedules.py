@@ -106,6 +106,26 @@ def test_a_depthwise_convolution_has_vectors_of_as_many_channels_as_was_decided(
     assert is_right(kernel, DEPTHWISE)
 
 
+@pytest.mark.parametrize("pixels", [1, 2, 3, 5, 8])
+@pytest.mark.parametrize(
+    ("size", "filters", "how"),
+    [
+        ((1, 5, 23), (3, 3), {"padding": 1}),
+        ((2, 4, 17), (5, 3), {"stride": (2, 2), "padding": ((3, 1), (2, 4))}),
+        ((1, 9, 14), (3, 5), {"dilation": (3, 2), "padding": ((5, 4), (1, 6))}),
+        ((1, 2, 3), (7, 7), {"padding": 3}),
+        ((1, 3, 9), (1, 2), {"stride": (1, 3), "padding": ((4, 0), (0, 0))}),
+    ],
+    ids=str,
+)
+def test_pixels_of_a_row_that_are_computed_together(pixels, size, filters, how):
+    (images, height, width), (rows, columns) = size, filters
+    spec = tw.Conv2dSpec(
+        images, height, width, 20, 20, rows, columns, groups=20, epilogue=(tw.bias("n"), tw.relu()), **how
+    )
+    assert is_right(tw.compile(spec, parameters={"pixels": pixels}), spec)
+
+
 def test_what_does_not_fit_a_depthwise_convolution_is_refused():
     with pytest.raises(tw.ScheduleError, match=r"test_operator_schedules.*expected images.*linalg\.generic"):
         tw.compile(DEPTHWISE, schedule=deciding("linalg.generic"))
@@ -117,6 +137,10 @@ def test_what_does_not_fit_a_depthwise_convolution_is_refused():
         tw.compile(DEPTHWISE, schedule=deciding(CONVOLUTION, 100000))
     with pytest.raises(tw.ScheduleError, match="unknown parameter 'mr'; expected channels"):
         tw.compile(DEPTHWISE, parameters={"mr": 3})
+    with pytest.raises(tw.ScheduleError, match=r"vectors of 64 channels for 1000 pixels.*expected at most"):
+        tw.compile(DEPTHWISE, parameters={"channels": 64, "pixels": 1000})
+    with pytest.raises(tw.ScheduleError, match=r"pixels=0; expected channels or pixels, an int above zero"):
+        tw.compile(DEPTHWISE, parameters={"pixels": 0})
     assert is_right(tw.compile(DEPTHWISE, parameters={"channels": 3}), DEPTHWISE)
 
 

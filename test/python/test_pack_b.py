@@ -92,6 +92,36 @@ def test_narrow_elements(target, types):
     assert is_right(compiled(9, 70, 100, types, target=target, nc=32, nr=16, kc=32))
 
 
+@pytest.mark.parametrize("types", ["f32", *NARROW])
+@pytest.mark.parametrize("parameters", [{}, {"kc": 32, "mr": 6}], ids=str)
+def test_one_panel_by_rows_of_a_where_they_lie(types, parameters):
+    for m, n, k in [(23, 40, 96), (7, 16, 64), (64, 33, 32)]:
+        assert is_right(compiled(m, n, k, types, **parameters)), (m, n, k)
+    spec = tw.MatmulSpec.from_dtypes(23, 40, 96, types)
+    a, b, c = products.uniform(spec)
+    kernel = tw.compile(spec, schedule="packed", parameters=parameters)
+    assert within_bound(kernel(a, b, out=c), tw.reference(spec, a, b), tw.error_bound(spec, a, b)).all()
+
+
+@pytest.mark.parametrize("types", ["f32", "bf16", "f16"])
+@pytest.mark.parametrize("b_packed", [False, True])
+def test_one_panel_with_an_epilogue(types, b_packed):
+    for m, n, k in [(23, 40, 96), (6, 64, 34)]:
+        spec = tw.MatmulSpec.from_dtypes(m, n, k, types, b_packed=b_packed, epilogue=(tw.bias("n"), tw.relu()))
+        a, b, c = products.uniform(spec)
+        bias = np.linspace(-1, 1, n, dtype=np.float32)
+        kernel = tw.compile(spec, schedule="packed")
+        found = kernel(a, kernel.pack_b(b) if b_packed else b, bias, out=c)
+        assert within_bound(found, tw.reference(spec, a, b, bias), tw.error_bound(spec, a, b, bias)).all()
+
+
+def test_a_depth_of_one_panel_divides_k():
+    form = format_of(compiled(20, 64, 1 << 15))
+    assert form.kc < 1 << 15
+    assert (1 << 15) % form.kc == 0
+    assert format_of(compiled(20, 64, 32771)).kc < 2048  # A prime number: A is packed.
+
+
 def test_several_blocks_as_the_model_makes_them():
     kernel = compiled(33, 2500, 1500)
     form = format_of(kernel)
@@ -184,7 +214,7 @@ def test_one_packed_b_serves_every_m():
             assert within_bound(other(a, packed), tw.reference(other.spec, a, b), bound).all()
 
 
-@pytest.mark.parametrize("shape", [(33, 7, 400), (11, 16, 11), (64, 40, 30)])
+@pytest.mark.parametrize("shape", [(33, 16, 400), (11, 16, 11), (64, 40, 30)])
 def test_few_columns_leave_a_where_it_lies(shape):
     """One panel of B reads each element of A once: packing it is what such a product would spend its time with."""
     m, n, k = shape
@@ -334,11 +364,16 @@ def test_a_kernel_that_takes_b_as_it_is():
         kernel(a, compiled(9, 40, 20).pack_b(b))
 
 
-@pytest.mark.parametrize("schedule", ["unpacked", "inner_product"])
-def test_a_schedule_that_does_not_pack_b(schedule):
+def test_a_schedule_that_does_not_pack_b():
     spec = tw.MatmulSpec(9, 1, 40, layout="nt", b_packed=True)
     with pytest.raises(tw.ScheduleError, match=r"b_packed=True: the schedule .*; expected one loop nest that packs B"):
-        tw.compile(spec, schedule=schedule, cache=False)
+        tw.compile(spec, schedule="unpacked", cache=False)
+
+
+@pytest.mark.parametrize(("n", "layout"), [(1, "nn"), (1, "nt"), (30, "nn"), (30, "nt")])
+def test_a_strategy_that_was_asked_for_packs_b_in_its_own_way(n, layout):
+    kernel = tw.compile(tw.MatmulSpec(9, n, 40, layout=layout, b_packed=True), schedule="inner_product", cache=False)
+    assert is_right(kernel)
 
 
 def test_a_schedule_of_the_users_that_does_not_pack_b(tmp_path):

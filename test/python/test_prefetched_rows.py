@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Products whose next rows of A are prefetched while a tile is multiplied, on a target whose caches hold next to nothing."""
 
+import re
 from dataclasses import replace
 
 import numpy as np
@@ -26,3 +27,34 @@ def test_strips_of_k_add_up_to_the_product(shape, types):
         for shape, kind in ((spec.a_shape, spec.a_type), (spec.b_shape, spec.b_type))
     )
     assert (kernel(a, b) == tw.reference(spec, a, b)).all()
+
+
+@pytest.mark.parametrize("types", ["f32", "bf16,bf16,f32"])
+@pytest.mark.parametrize("packed", [False, True])
+def test_what_passes_through_once_is_prefetched_in_blocks_of_rows(types, packed):
+    # More columns than a panel has, by which A would be read where it lies.
+    spec = tw.MatmulSpec.from_dtypes(4000, 130, 20, types)
+    spec = replace(spec, b_packed=packed, epilogue=(tw.residual(), tw.relu()))
+    target = replace(SMALL, l2=replace(HOST.l2, bytes=65536))
+    kernel = tw.compile(spec, target, schedule="packed", cache=False)
+    sizes = kernel.metadata.parameters
+    # The next blocks of A, of the residual and of the result wait in half of L2: in a quarter, but for the last tile of rows.
+    assert sizes["mc"] * (20 * spec.a_type.bytes + 130 * 8) <= target.l2.bytes / 2 < spec.m * 130 * 4
+    lines = re.findall(r"memref.prefetch %(arg\d)\[[^\]]*\], (read|write)", kernel.asm["bufferized"])
+    assert {("arg0", "read"), ("arg2", "read"), ("arg3", "write")} <= set(lines)
+    rng = np.random.default_rng(3)
+    a, b = (
+        rng.integers(0, 4, shape).astype(to_numpy(kind))
+        for shape, kind in ((spec.a_shape, spec.a_type), (spec.b_shape, spec.b_type))
+    )
+    beside = rng.integers(-99, 99, (4000, 130)).astype(np.float32)
+    got = kernel(a, kernel.pack_b(b) if packed else b, beside)
+    assert (got == tw.reference(spec, a, b, beside)).all()
+
+
+def test_a_result_whose_sums_go_on_is_not_prefetched_as_one_that_is_written():
+    spec = tw.MatmulSpec(252, 48, 400, beta=1)
+    kernel = tw.compile(spec, SMALL, schedule="packed", parameters={"kc": 40}, cache=False)
+    text = kernel.asm["bufferized"]
+    assert "memref.prefetch %arg0" in text
+    assert "memref.prefetch %arg2" not in text

@@ -6,6 +6,7 @@ from __future__ import annotations
 import shutil
 import subprocess
 from collections.abc import Callable
+from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,7 @@ import tilewright as tw
 from gpu_kernels import check
 from tilewright import ptx
 from tilewright.cli import main
+from tilewright.dtypes import DTYPES, to_numpy
 from tilewright.emit.gpu_stages import GpuStages
 from tilewright.errors import LoweringError
 from tilewright.runtime import fiber_calls, gpu
@@ -100,6 +102,7 @@ ROWS: list[tuple[str, Callable[[int, int, int], int]]] = [
     ("setp.lt.s32 %p|%q, %a, %b; selp.b32 %d, 1, 2, %q;", lambda a, b, lane: 2 if signed(a) < signed(b) else 1),
     ("setp.ge.u32 %p, %a, %b; setp.eq.and.s32 %p, %l, 3, %p; selp.b32 %d, 1, 0, %p;", lambda a, b, lane: int(lane == 3 and a >= b)),
     ("set.gt.u32.s32 %d, %a, %b;", lambda a, b, lane: ALL if signed(a) > signed(b) else 0),
+    ("setp.eq.u32 %p, %l, %l; setp.lt.and.u32 %p|%q, %l, 2, %p; selp.b32 %d, 5, 6, %q;", lambda a, b, lane: 6 if lane < 2 else 5),
     ("mov.b32 %d, 9; setp.lo.u32 %p, %a, %b; @!%p mov.b32 %d, 4;", lambda a, b, lane: 9 if a < b else 4),
     ("{ .reg .pred done; mov.b32 %d, 0; again: add.u32 %d, %d, 3; setp.gt.u32 done, %d, %l; @!done bra again; }",
      lambda a, b, lane: 3 * (lane // 3 + 1)),
@@ -113,6 +116,8 @@ ROWS: list[tuple[str, Callable[[int, int, int], int]]] = [
     ("cvt.rn.f16x2.f32 %d, 0f3F800000, 0f40490FDB;", lambda a, b, lane: 0x3C004248),
     ("cvt.rn.bf16x2.f32 %d, 0f40490FDB, 0f3F800000;", lambda a, b, lane: 0x40493F80),
     ("cvt.rz.bf16.f32 %h, %x; cvt.u32.u16 %d, %h;", lambda a, b, lane: a >> 16),
+    ("mov.b32 %d, 0xBF800000; cvt.rz.relu.bf16.f32 %h, %d; cvt.u32.u16 %d, %h;", lambda a, b, lane: 0),
+    ("mov.b32 %d, 0x7F800001; cvt.rz.bf16.f32 %h, %d; cvt.u32.u16 %d, %h;", lambda a, b, lane: 0x7FFF),
     ("cvt.rna.tf32.f32 %d, 0f3F801000;", lambda a, b, lane: 0x3F802000),
     ("cvt.rn.satfinite.e4m3x2.f32 %h, 0f44000000, 0fBFC80000; cvt.u32.u16 %d, %h;", lambda a, b, lane: 0x7EBC),
     ("mov.b16 %h, 0x3CC1; cvt.rn.f16x2.e5m2x2 %d, %h;", lambda a, b, lane: 0x3C00C100),
@@ -120,12 +125,22 @@ ROWS: list[tuple[str, Callable[[int, int, int], int]]] = [
     ("mov.b64 %w, 0x7FF8000000000000; cvt.rzi.s32.f64 %d, %w;", lambda a, b, lane: 1 << 31),
     ("add.f32 %x, %y, 0f3F800000; mov.b32 %d, %x;", lambda a, b, lane: from_float(np.float32(lane / 8) + np.float32(1))),
     ("fma.rn.f32 %x, %y, %y, %y; mov.b32 %d, %x;", lambda a, b, lane: from_float(lane / 8 * lane / 8 + lane / 8)),
+    ("add.f32 %x, %y, -1.5e0; mov.b32 %d, %x;", lambda a, b, lane: from_float(lane / 8 - 1.5)),
     ("add.sat.f32 %x, %y, 0f00000000; mov.b32 %d, %x;", lambda a, b, lane: from_float(min(lane / 8, 1))),
     ("min.f32 %x, %y, 0f7FC00000; mov.b32 %d, %x;", lambda a, b, lane: from_float(lane / 8)),
     ("div.full.f32 %x, %y, 0f40000000; mov.b32 %d, %x;", lambda a, b, lane: from_float(lane / 16)),
     ("sqrt.rn.f32 %x, %y; mov.b32 %d, %x;", lambda a, b, lane: from_float(np.sqrt(np.float32(lane / 8)))),
     ("ex2.approx.ftz.f32 %x, 0f40400000; mov.b32 %d, %x;", lambda a, b, lane: from_float(8)),
     ("rcp.approx.f32 %x, 0f40800000; neg.f32 %x, %x; mov.b32 %d, %x;", lambda a, b, lane: from_float(-0.25)),
+    # Subnormal numbers are zeros of their sign under .ftz, before and after.
+    ("mov.b32 %d, 0x80000001; add.f32 %d, %d, 0f00000000;", lambda a, b, lane: 0x80000001),
+    ("mov.b32 %d, 0x80000001; mul.ftz.f32 %d, %d, 0f3F800000;", lambda a, b, lane: 0x80000000),
+    ("mov.b32 %d, 0x00FFFFFE; mul.ftz.f32 %d, %d, 0f3F000000;", lambda a, b, lane: 0),
+    ("mov.b32 %d, 0x00000001; rcp.approx.ftz.f32 %d, %d;", lambda a, b, lane: 0x7F800000),
+    ("{ .reg .b32 %z; mov.b32 %z, 0; mov.b32 %d, 0x00013C01; add.ftz.f16x2 %d, %d, %z; }", lambda a, b, lane: 0x00003C01),
+    ("mov.b32 %d, 0x00000001; setp.gt.ftz.f32 %p, %d, 0f00000000; selp.b32 %d, 1, 2, %p;", lambda a, b, lane: 2),
+    ("{ .reg .b32 %u, %v; mov.b32 %u, 0x3C004000; mov.b32 %v, 0x40003C00; setp.lt.f16x2 %p|%q, %u, %v; selp.b32 %d, 1, 0, %p; "
+     "selp.b32 %u, 2, 0, %q; or.b32 %d, %d, %u; }", lambda a, b, lane: 2),
     ("setp.gtu.f32 %p, %y, 0f7FC00000; selp.b32 %d, 1, 0, %p;", lambda a, b, lane: 1),
     ("setp.gt.f32 %p, %y, 0f7FC00000; selp.b32 %d, 1, 0, %p;", lambda a, b, lane: 0),
     ("mov.b32 %d, 0x3C004248; fma.rn.f16x2 %d, %d, %d, %d;",
@@ -143,6 +158,8 @@ ROWS: list[tuple[str, Callable[[int, int, int], int]]] = [
     ("mov.u32 %d, %ntid.x;", lambda a, b, lane: LANES),
     # Four bytes of a table, of the kernel's own memory, and of a place in shared memory by its generic address.
     ("mov.b64 %w, table; add.s64 %w, %w, 4; ld.const.b32 %d, [%w];", lambda a, b, lane: 22),
+    ("ld.const.b32 %d, [open+8];", lambda a, b, lane: 9),
+    ("st.shared.v4.b32 [pairs+48], {5, 6, 7, 8}; bar.sync 0; ld.shared.b32 %d, [pairs+60];", lambda a, b, lane: 8),
     ("st.local.v2.b32 [depot], {%a, %b}; ld.local.b32 %d, [depot+4];", lambda a, b, lane: b),
     ("mov.u32 %d, space; mad.lo.u32 %d, %l, 4, %d; st.shared.b32 [%d], %a; cvt.u64.u32 %w, %d; cvta.shared.u64 %w, %w; ld.b32 %d, [%w];",
      lambda a, b, lane: a),
@@ -160,6 +177,8 @@ HEAD = """
 .target sm_90a
 .address_size 64
 .const .align 4 .b32 table[3] = {11, 22, 33}; // "numbers"
+.const .align 4 .u32 open[] = {7, 8, 9};
+.shared .v4 .b32 pairs[4];
 .shared .align 16 .b8 space[128];
 .shared .align 4 .u32 sum;
 .func (.param .b32 result) twice(.param .b32 value)
@@ -281,9 +300,23 @@ GIVEN = ("--arg", "i32[32]", "--arg", "i32[32]", "--arg", "out:i32[32]", "--arg"
         ("red.global.add.u32 [%from], 1; mov.b32 %d, 0;", "may write"),
         ("ld.global.v2.b32 {%d, _}, [%from];", "misaligned: a load"),
         ("trap;", "trap: "),
+        # Addresses into parameters: the first one has eight bytes, and there are four of them.
+        ("mov.u64 %w, left; ld.param.b32 %d, [%w+4]; mov.b32 %d, %l;", ""),
+        ("mov.u64 %w, left; ld.param.b32 %d, [%w+5];", "outside: .* accesses a parameter beyond its end"),
+        ("mov.u64 %w, left; ld.param.b32 %d, [%w+-4];", "beyond its end"),
+        ("mov.u64 %w, left; mad.wide.u32 %w, %l, 8, %w; ld.param.v2.b32 {%d, _}, [%w];", "beyond its end"),
+        ("mov.u64 %w, 0x900000; ld.param.b32 %d, [%w];", "beyond its end"),
+        ("mov.u64 %w, 0; st.param.b32 [%w], %l;", "beyond its end"),
+        ("{ .param .b32 taken; call (taken), twice, (%l); }", "beyond its end"),
         (COPIED, ""),
         (COPIED.replace("[mark], 0;", "[mark], -2;"), ""),  # Of a parity, only the lowest bit counts.
         (COPIED.replace("  mbarrier.try_wait", "  //"), "unwritten: "),
+        (
+            COPIED.replace("[%from], 8;", "[%from], 8, %p; setp.lt.u32 %p, %l, 16;").replace(
+                "%p bra waiting;", "%p bra waiting; not.pred %p, %p;"
+            ),
+            "",
+        ),
         (COPIED.replace(", 16; bar", ", 15; bar"), "unwritten: "),
         (COPIED.replace("cp.async.mbarrier.arrive.noinc.shared.b64 [mark];", ""), "deadlock: "),
         (BARRIER.replace("LINE", "mbarrier.inval.shared.b64 [mark]; mbarrier.init.shared.b64 [mark], 1;"), ""),
@@ -340,6 +373,73 @@ STORED = """
 """
 
 
+def nearest(value: Fraction, kind: str) -> Fraction:
+    """The nearest number of a type, to even of two; without overflow."""
+    bits, least = {"f16": (11, -24), "bf16": (8, -133)}[kind]
+    exponent = abs(value.numerator).bit_length() - value.denominator.bit_length()
+    exponent += abs(value) >= Fraction(2) ** exponent
+    unit = Fraction(2) ** max(exponent - bits, least)
+    return round(value / unit) * unit
+
+
+@pytest.mark.parametrize("kind", ["f16", "bf16"])
+def test_fused_products_of_16_bits_are_rounded_once(kind: str) -> None:
+    """Products in the middle of two numbers and small terms, which f32 loses; and numbers of any size."""
+    numpy, digits = (np.dtype(np.float16), 10) if kind == "f16" else (to_numpy(DTYPES["bf16"]), 7)
+    rng = np.random.default_rng(0)
+    factor = 2 * rng.integers(2, 16, 3000) + 1
+    other = (1 << digits + 1) // factor + 1 | 1  # The product is odd, of one bit more than the type has.
+    small = rng.choice([-1, 1], 3000) * 2.0 ** rng.integers(-24, -16, 3000)
+    sizes = [rng.normal(size=3000) * 2.0 ** rng.integers(-12, 3, 3000) for _ in range(3)]
+    a, b, c = (np.concatenate(each).astype(numpy) for each in zip((factor, other, small), sizes, strict=True))
+    exact = [Fraction(float(x)) * Fraction(float(y)) + Fraction(float(z)) for x, y, z in zip(a, b, c, strict=True)]
+    wanted = np.array([float(nearest(each, kind)) for each in exact])
+    twice = (a.astype(np.float64) * b.astype(np.float64) + c.astype(np.float64)).astype(np.float32).astype(numpy)
+    assert np.count_nonzero(twice.astype(np.float64) != wanted) > 10
+    out = np.zeros((2, 6000), numpy)
+    text = f"""
+.version 8.3
+.target sm_90a
+.address_size 64
+.entry fused(.param .u64 a, .param .u64 b, .param .u64 c, .param .u64 out, .param .u64 pairs)
+{{
+  .reg .b64 %p<5>; .reg .b32 %l, %w<4>; .reg .b16 %h<4>;
+  ld.param.u64 %p0, [a]; ld.param.u64 %p1, [b]; ld.param.u64 %p2, [c]; ld.param.u64 %p3, [out]; ld.param.u64 %p4, [pairs];
+  mov.u32 %l, %tid.x; mov.u32 %w0, %ctaid.x; mad.lo.u32 %l, %w0, 1000, %l;
+  {"".join(f"mad.wide.u32 %p{n}, %l, 4, %p{n};" for n in range(5))}
+  {"".join(f"ld.global.b32 %w{n}, [%p{n}];" for n in range(3))}
+  fma.rn.{kind}x2 %w3, %w0, %w1, %w2; st.global.b32 [%p4], %w3;
+  {"".join(f"mov.b32 {{%h{n}, _}}, %w{n};" for n in range(3))}
+  fma.rn.{kind} %h3, %h0, %h1, %h2; st.global.b16 [%p3], %h3;
+  {"".join(f"mov.b32 {{_, %h{n}}}, %w{n};" for n in range(3))}
+  fma.rn.{kind} %h3, %h0, %h1, %h2; st.global.b16 [%p3+2], %h3;
+  ret;
+}}
+"""
+    given = [each.view(np.uint16) for each in (a, b, c, out[0], out[1])]
+    EmulatedGpuKernel(ptx.translated(text).llvmir, "fused")(Launch((3, 1, 1), (1000, 1, 1)), *given)
+    np.testing.assert_array_equal(out.astype(np.float64), np.stack([wanted, wanted]))
+
+
+@pytest.mark.parametrize(
+    ("atomic", "expected"),
+    [
+        ("mov.b32 %x, 0f3F800000; atom.global.add.v2.f32 {%x, %y}, [%w+128], {%x, %x};", (3, 5, 2, 4)),
+        ("mov.b32 %x, 0f3F800000; atom.global.add.v2.f32 {%y, %x}, [%w+128], {%x, %x};", (3, 5, 4, 2)),
+    ],
+)
+def test_results_that_are_operands_of_further_elements(atomic: str, expected: tuple[float, ...]) -> None:
+    """What an element leaves behind is written when all operands have been read."""
+    body = f"""
+      mad.wide.u32 %w, %l, 4, %to1; st.global.v2.f32 [%w+128], {{0f40000000, 0f40800000}}; {atomic}
+      ld.global.v2.b32 {{%a, %b}}, [%w+128]; st.global.b32 [%to1+384], %x; st.global.b32 [%to1+512], %y; mov.b32 %d, %l;
+    """
+    a, out = np.arange(LANES, dtype=np.uint32), np.zeros(5 * LANES, np.uint32)
+    run(kernel_of(body), "rows", LANES, a, a, out, np.uint32(0))
+    pairs, x, y = np.split(out[LANES:].view(np.float32), [2 * LANES, 3 * LANES])
+    assert np.unique(np.stack([pairs[::2], pairs[1::2], x, y]), axis=1).T.tolist() == [list(map(float, expected))]
+
+
 def test_a_bulk_store_is_complete_behind_a_wait_for_more_than_its_reads() -> None:
     memory, out = np.zeros(LANES + 4, np.uint32), np.zeros(LANES, np.uint32)
     array = memory[-memory.ctypes.data % 16 // 4 :][:LANES]
@@ -347,9 +447,10 @@ def test_a_bulk_store_is_complete_behind_a_wait_for_more_than_its_reads() -> Non
     run(STORED, "stored", LANES, map_, array, out)
     assert (out == np.arange(LANES)).all()
     only_read = STORED.replace("  @%p cp.async.bulk.wait_group 0;\n", "")
-    # A load finds what was there before; the rest is there at the kernel's end. A store is found.
+    # A load finds what was there before; the rest is there at the kernel's end. Both a load and a store are found.
     array[:] = 99
-    run(only_read, "stored", LANES, map_, array, out)
+    with pytest.raises(EmulationError, match=r"unwaited: .* nobody has waited for more than its reads"):
+        run(only_read, "stored", LANES, map_, array, out)
     assert (out == 99).all()
     assert (array == np.arange(LANES)).all()
     with pytest.raises(EmulationError, match="touches global memory that a bulk store"):
@@ -398,8 +499,37 @@ def test_a_block_is_as_the_kernel_says(tmp_path: Path, capsys: pytest.CaptureFix
         (".version 8.0\nhello;", "cannot read 'hello'"),
         (".version 8.0\n.entry f() {\n .reg .b32 %r1;\n ld.u32 %r1, %r1;\n}", "needs an address"),
         (".version 8.0\n.shared .foo x[4];", "x is of type foo"),
+        (".version 8.0\n.shared .b32 x;\n.shared .b32 x;", "line 3 of the PTX: x is defined twice"),
+        (".version 8.0\n.func f() {\n ret;\n}\n.entry f() {\n ret;\n}", "line 5 of the PTX: f is defined twice"),
+        (
+            ".version 8.0\n.func g(.param .b32 x) {\n ret;\n}\n.entry f() {\n call g;\n}",
+            "with 0 results and arguments, which has 1",
+        ),
         (".version 8.0\n.global .f32 x[1] = {1, 2};\n.entry f() { ret; }", "x has 2 first values"),
+        (
+            ".version 8.0\n.param .b32 x;\n.entry f() { ret; }",
+            "line 2 of the PTX: x of the space .param is in no function",
+        ),
+        (".version 8.0\n.shared .align 12 .b32 x;\n.entry f() { ret; }", "line 2 of the PTX: x is aligned to 12 bytes"),
         (".version 8.0\n.func g() {\n exit;\n}", "does not read exit"),
+        *(
+            (
+                f".version 8.0\n.func (.param .b32 y) g(.param .b8 x[400]) {{\n ret;\n}}\n.entry f(.param .u32 place) {{\n"
+                f" .reg .b32 %r<2>;\n .local .b32 own[2];\n .param .b32 given;\n .param .b8 wide[400];\n {each}\n}}",
+                f"line 10 of the PTX: {said}",
+            )
+            for each, said in {
+                "ld.param.b32 %r1, [place+400];": "ld.param.b32 accesses 4 bytes at 400 of place, which has 4",
+                "ld.param.b32 %r1, [place-100000];": "ld.param.b32 accesses 4 bytes at -100000 of place",
+                "ld.param.b16 %r1, [place+3];": "ld.param.b16 accesses 2 bytes at 3 of place",
+                "ld.param.v2.b32 {%r1, %r0}, [place];": "ld.param.v2.b32 accesses 8 bytes at 0 of place",
+                "st.param.b32 [given+4], %r1;": "st.param.b32 accesses 4 bytes at 4 of given",
+                "st.local.v2.b32 [own+4], {%r1, %r1};": "st.local.v2.b32 accesses 8 bytes at 4 of own",
+                "atom.add.u32 %r1, [own+8], 1;": "atom.add.u32 accesses 4 bytes at 8 of own",
+                "call (given), g, (given);": "it calls g with a result that is an operand too",
+                "{ .param .b32 one; call (one), g, (given); }": "call accesses 400 bytes at 0 of given, which has 4",
+            }.items()
+        ),
         *(
             (
                 f".version 8.0\n.entry f() {{\n .reg .b32 %r<3>;\n .reg .b64 %d<2>;\n {each}\n}}",
@@ -416,6 +546,20 @@ def test_a_block_is_as_the_kernel_says(tmp_path: Path, capsys: pytest.CaptureFix
                 "mad.lo.cc.u32 %r1, %r1, %r2, %r2;": "the emulator does not read mad.lo.cc.u32",
                 "max.relu.s32 %r1, %r1, %r2;": "the emulator does not read max.relu.s32",
                 "cvt.rz.f32.u32 %r1, %r2;": "the emulator does not read cvt.rz.f32.u32",
+                "cvt.rn.satfinite.relu.e4m3x2.f32 %r1, %r1, %r2;": "the emulator does not read cvt.rn.satfinite.relu.e4m3x2.f32",
+                "lop3.or.b32 %r1, %r1, %r2, %r2, 1;": "the emulator does not read lop3.or.b32, for its suffix .or",
+                "redux.sync.max.NaN.f32 %r1, %r2, -1;": "the emulator does not read redux.sync.max.NaN.f32, for its suffix .NaN",
+                "setp.lt.u16x2 %r1, %r2, %r2;": "the emulator does not read setp.lt.u16x2",
+                "mbarrier.arrive.relaxed.cta.b64 %d1, [%d1];": "the emulator does not read mbarrier.arrive.relaxed",
+                "mma.sync.aligned.m8n8k4.row.col.f32.f16.f16.f32 {%r1}, {%r1}, {%r1}, {%r1};": "the emulator does not read mma.sync",
+                "mov.b32 %r1, 0d7FEFFFFFFFFFFFFF;": "no register, number or variable 0d7FEFFFFFFFFFFFFF",
+                "mov.b32 %r1, 1e39;": "no register, number or variable 1e39",
+                "mov.b32 {}, %r1;": "braces without an operand",
+                "add.u32 %r1, !%p1, 1;": "add.u32 cannot take !%p1",
+                ".reg .b32 %many<99999999999>;": "more than 1048576 registers",
+                "bar.red.popc.u32 %r1, 0, %r2;": "the emulator does not read bar.red.popc.u32, for its suffix .red",
+                "call nosuch;": "it calls nosuch, of which the module has no definition",
+                "end: bra end; end: ret;": "the label end stands in this scope twice",
             }.items()
         ),
     ],
@@ -424,3 +568,11 @@ def test_what_is_no_ptx(text: str, words: str) -> None:
     with pytest.raises(LoweringError) as error:
         ptx.translated(text)
     assert words in str(error.value)
+
+
+def test_a_block_has_no_more_threads_than_a_chip_takes(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = tmp_path / "k.ptx"
+    file.write_text(".version 8.0\n.visible .entry k() { ret; }")
+    assert main(["emulate", str(file), "--block", "32,32"]) == 0
+    assert main(["emulate", str(file), "--block", "33,32"]) == 2
+    assert "a block of 1056 threads; expected 1024 at most" in capsys.readouterr().err

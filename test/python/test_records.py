@@ -226,7 +226,7 @@ def test_each_fact_of_a_machine_tells_it_from_others():
 
 def test_a_trials_line_is_its_text_and_comes_back():
     assert trials.parse(trial().line, "here") == trial()
-    assert trial().product == SPEC
+    assert trial().computed == SPEC
     assert trial().name != trial(1).name
     a = 'transform.tilewright.annotate #tilewright.schedule<strategy = "packed", source = "packed.py:30"> on %0'
     assert trials.schedule_digest(a) == trials.schedule_digest(a.replace("packed.py:30", "packed.py:31"))

@@ -21,6 +21,7 @@ from tilewright.emit import gpu, operators, stages
 from tilewright.errors import ScheduleError
 from tilewright.mlir import ir
 from tilewright.schedules import make, select
+from tilewright.schedules.gpu_strategies import ATTENTION_STRATEGIES, GPU_STRATEGIES
 from tilewright.schedules.plan import Plan
 from tilewright.targets.registry import GPUS
 
@@ -73,6 +74,7 @@ def gpu_cells(every):
     yield tw.MatmulSpec(m=3, n=64, k=16, epilogue=(tw.softmax(),)), sm_80, "simt", {}, True, True
     yield tw.Conv2dSpec(2, 9, 11, 16, 24, 3, 3, a="bf16", padding=1), sm_80, "mma_sync", {}, True, True
     yield tw.AttentionSpec(40, 40, 16, q="bf16", causal=True), sm_80, "shared_softmax", {"kc": 16}, True, True
+    yield tw.AttentionSpec(40, 40, 16, q="bf16", causal=True), hopper, "warp_group_softmax", {"kc": 16}, True, True
     codes = {"prologue_b": (tw.dequantize("gn", 0, 32),), "b": "i4", "a": "bf16", "c": "f32"}
     yield tw.MatmulSpec(m=16, n=64, k=64, **codes), hopper, "mma_sync", {}, True, True
 
@@ -143,7 +145,7 @@ def test_every_printed_schedule_for_a_gpu_makes_the_same_code_again(replayed, re
         if found != hashlib.sha256(b"".join(each.object for each in built.passes)).hexdigest():
             wrong.append(f"{spec} on {target.name} by {strategy}: {found}")
     assert not wrong
-    assert {strategy for _, strategy in done} == {*gpu.CARRIERS, "shared_softmax"}
+    assert {strategy for _, strategy in done} == {*GPU_STRATEGIES, *ATTENTION_STRATEGIES}
     assert {name for name, _ in done} == {each.name for each in GPUS}
 
 

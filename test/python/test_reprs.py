@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 import tilewright as tw
 from tilewright import targets
+from tilewright.runtime.bisect_point import Point
 from tilewright.schedules import make
 
 SCREEN = 24 * 80
@@ -66,7 +67,10 @@ def shown():
         pass
     yield seen, "<tilewright.Coverage: 0 kernels>"
     yield tw.Trace("4x6x5", ()), "<tilewright.Trace 4x6x5: 0 steps>"
-    yield tw.Blame("%1 = op " + "x" * 400, 2, 3, 4, "slow", SPEC, "", ""), "<tilewright.Blame op 2 of 3: %1 = op xxx"
+    blame = tw.Blame(
+        "%1 = op " + "x" * 400, "op", 2, 3, 4, "slow", SPEC, targets.get("x86-64-v4"), 1, "", Point(""), Point("")
+    )
+    yield blame, "<tilewright.Blame op 2 of 3: %1 = op xxx"
     yield tw.quantize_weights(np.ones((64, 64), np.float32), "i4", group=32), "<tilewright.Quantized 64x64 i4, scales "
 
 

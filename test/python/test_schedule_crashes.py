@@ -42,7 +42,10 @@ def test_a_crash_is_an_error_with_a_reproducer(monkeypatch, tmp_path, crash):
     assert getattr(error, "stage", None) in ("schedule", "scheduled")
     folder = reproducer(error)
     assert (folder / "schedule.mlir").read_text() == path.read_text()
-    assert "--shape 16x32x8 --dtype f32 --layout nn --schedule schedule.mlir" in (folder / "README.txt").read_text()
+    assert (
+        "--shape 16x32x8 --dtype f32 --layout nn --target host --schedule schedule.mlir"
+        in (folder / "README.txt").read_text()
+    )
     # The reproducer reproduces.
     assert "crashed" in failure(tw.LoweringError, folder / "schedule.mlir").what
 

@@ -38,7 +38,7 @@ def choice(m: int, n: int, k: int, target=ZEN_4, **how) -> select.Choice:
         ((64, 64, 65536), "unpacked"),  # B is one panel as it lies
         ((4096, 1, 4096), "inner_product"),
         ((4096, 1, 4), "unpacked"),
-        ((2048, 8, 2048), "unpacked"),
+        ((2048, 8, 2048), "inner_product"),
     ],
     ids=str,
 )
@@ -141,7 +141,7 @@ def test_narrow_elements_are_multiplied_in_whole_registers():
         ("u8", "i8", (4, 1024, 1024), "unpacked"),
         ("u8", "i8", (16, 4096, 4096), "packed"),
         ("u8", "i8", (2048, 8, 2048), "inner_product"),
-        ("i8", "i8", (2048, 8, 2048), "packed"),
+        ("i8", "i8", (2048, 16, 2048), "packed"),
     ],
 )
 def test_narrow_elements_are_packed_when_they_would_be_widened_too_often(a, b, shape, strategy):
@@ -172,7 +172,7 @@ def test_rows_side_by_side_have_their_lines_in_l1():
         assert blocking.unpacked_blocking(spec, ZEN_4).mr <= blocking.rows_in_l1(ZEN_4, 4 * k)
 
 
-@pytest.mark.parametrize(("types", "shape", "kc"), [("f32", (768, 352, 4096), 820), ("bf16", (2048, 16, 2048), 512)])
+@pytest.mark.parametrize(("types", "shape", "kc"), [("f32", (768, 352, 4096), 820), ("bf16", (2048, 16, 2048), 2048)])
 def test_rows_of_a_panel_have_their_lines_in_l1(types: str, shape: tuple[int, int, int], kc: int) -> None:
     spec = tw.MatmulSpec.from_dtypes(*shape, types)
     p = blocking.packed_blocking(spec, ZEN_4)

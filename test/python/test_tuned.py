@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Compilation takes the choice that won on this machine, once it is proved right, and no other machine's."""
 
+import timeit
 import warnings
 from dataclasses import replace
 
@@ -85,6 +86,17 @@ def test_no_record_of_another_machine_is_used(records, digest):
     assert lookup.find(SPEC, HOST, 1) is None
     assert tw.compile(SPEC).metadata.chosen_by == "the model"
     assert all(lookup.find(SPEC, other, 1) for other in others)
+
+
+def test_a_look_up_takes_less_than_fifty_microseconds(records, digest):
+    """The quickest of some hundred: other programs that run meanwhile only make others slower."""
+    with Database(records) as found:
+        found.add([won(digest, moment=f"2026-11-{day:02}T06:00:00.000000Z") for day in range(1, 29)])
+    quickest = min(timeit.repeat(lambda: lookup.find(SPEC, HOST, 1), number=1, repeat=500))
+    assert quickest < 50e-6
+    assert min(timeit.repeat(lambda: lookup.find(replace(SPEC, m=63), HOST, 1), number=1, repeat=500)) < 50e-6 + min(
+        timeit.repeat(lambda: replace(SPEC, m=63), number=1, repeat=500)
+    )
 
 
 def test_other_specs_and_threads_have_no_record(records, digest):

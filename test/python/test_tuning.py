@@ -19,7 +19,7 @@ from tilewright.records.database import Database
 from tilewright.runtime import products
 from tilewright.schedules import choices, make, select
 from tilewright.schedules.models.blocking import Blocking
-from tilewright.tuning import candidates, product, race
+from tilewright.tuning import candidates, product, race, spaces
 from tilewright.tuning.candidates import Candidate
 from tilewright.tuning.race import Race, Times, WrongNumbersError
 from tilewright.tuning.search import Search
@@ -300,9 +300,18 @@ def test_the_command_line_takes_shapes_suites_and_traces(database, monkeypatch, 
         done = run(command, ["tune", *options, "--budget", "0.5"])
         assert done.exit_code == 0, (done.output, done.exception)
         assert done.output.startswith("8x16x24 f32 nn: the model's choice stays: unpacked")
+    line["spec"]["m"] = None
+    trace.write_text(f"{json.dumps(line)}\n")
+    for file, calls in ((trace, 3), (tmp_path / "empty", 0)):
+        file.touch()
+        done = run(command, ["tune", "--trace", str(file)])
+        assert done.exit_code == 2
+        assert f"nothing to tune: {calls} calls have dynamic extents" in " ".join(str(done.output).split())
     for options in itertools.combinations(("--shape=8x8x8", "--suite=odd", "--trace=trace"), 2):
         assert "expected one of them" in str(run(command, ["tune", *options]).output)
     assert run(command, ["tune"]).exit_code == 2
+    for seconds in ("nan", "inf", "0", "soon"):
+        assert run(command, ["tune", "--shape", "8x16x24", "--budget", seconds]).exit_code == 2
 
 
 OWN = """
@@ -344,6 +353,13 @@ def test_knobs_of_a_users_schedule_are_searched_and_the_winner_is_written(databa
     assert database.stats().trials <= kept + 5
     assert not any(json.loads(line)["final"] for line in database.lines())
     assert tw.compile(SPEC).metadata.chosen_by == "the model"
+
+
+def test_our_own_space_is_not_made_for_a_users_schedule(monkeypatch, tmp_path):
+    own = tmp_path / "own.py"
+    own.write_text(OWN)
+    monkeypatch.setattr(candidates, "of", None)
+    assert spaces.of(SPEC, HOST, 1, str(own), tmp_path).multiplied == ("f32", "f32")
 
 
 def test_a_schedule_that_leaves_nothing_open_is_refused(database, tmp_path):

@@ -33,7 +33,8 @@ BLOCKS: Mapping[str, Callable[[Machine, Path], Iterator[str]]] = {
     "programs": sentences.programs,
     "models": sentences.models,
 }
-"""By the name in the marker, what writes it from the machine that was measured last, for the page of that path."""
+"""By the name in the marker, what writes it from one machine, for the page of that path: from the one measured last that has something
+for it."""
 
 
 @dataclass(frozen=True)
@@ -108,7 +109,7 @@ def texts(machines: Sequence[Machine], root: Path) -> dict[Path, str]:
         place = path.relative_to(root)
         text = path.read_text(encoding="utf-8")
         if place not in made and BLOCK.search(text):
-            made[place] = BLOCK.sub(lambda found, place=place: _filled(found, machines[0], place), text)
+            made[place] = BLOCK.sub(lambda found, place=place: _filled(found, machines, place), text)
     return made
 
 
@@ -117,11 +118,12 @@ def outside(text: str) -> str:
     return BLOCK.sub(lambda found: "\n" * found[0].count("\n"), text)
 
 
-def _filled(found: re.Match[str], machine: Machine, place: Path) -> str:
+def _filled(found: re.Match[str], machines: Sequence[Machine], place: Path) -> str:
     name = found["name"]
     if name not in BLOCKS:
         raise TilewrightError(f"{place} has a block {name!r}", where="figures", expected=f"one of {', '.join(BLOCKS)}")
-    return f"{found[1]}{_lines(BLOCKS[name](machine, place))}{found[4]}"
+    written = (list(BLOCKS[name](machine, place)) for machine in machines)
+    return f"{found[1]}{_lines(next(filter(None, written), []))}{found[4]}"
 
 
 def _page(written: Written, machines: Sequence[Machine]) -> str:

@@ -1,14 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Measures the lab's examples, every strategy and target among them: lines known, seconds from an edit to the code, and size of the export.
 
-Writes docs/reference/results/lab.csv. Attribution and sizes are the same on every machine with the same version of LLVM; times are of a
-machine that does nothing else.
+Writes docs/reference/results/lab.csv. Lines are of the hot loop's instructions, on GPUs of all that a kernel has. Attribution and sizes
+are the same on every machine with the same version of LLVM; times are of a machine that does nothing else.
 """
 
 from __future__ import annotations
 
 import csv
 import os
+import re
 import statistics
 import sys
 from collections.abc import Iterator, Mapping
@@ -25,8 +26,14 @@ from tilewright.lab.samples import Sample
 
 FILE = Path(__file__).parents[2] / "docs/reference/results/lab.csv"
 GROUPS = ("strategies", "gpus", "operators", "targets")
-COLUMNS = ("group", "example", "target", "hot loop's instructions with a line, %", "edit to code, s", "page, KiB")
+COLUMNS = ("group", "example", "target", "instructions with a line, %", "edit to code, s", "page, KiB")
 _RUNS = int(os.environ.get("RUNS", "3"))
+_INSTRUCTION = {
+    "sass": re.compile(r"\s+/\*[0-9a-f]{4,}\*/"),
+    "asm": re.compile(r"\t[a-z]"),
+    "spirv": re.compile(r".*\bspirv\.(?!module|func)"),
+}
+"""By stage, the lines that are instructions."""
 _LIMITS = Limits(120, 4096)
 _PAGE = "a page"
 
@@ -61,12 +68,19 @@ def _row(compiler: Compiler, sample: Sample) -> tuple[object, ...]:
 
 
 def _attributed(answer: Mapping[str, Any]) -> str:
-    """The share of a hot loop's instructions that know a line of a schedule; empty where there is no hot loop."""
+    """The share of instructions that know a line of a schedule: a hot loop's, on GPUs all; empty where there are none."""
     hot = answer["hot"]
-    if hot is None:
-        return ""
-    known = sum(bool(each["origin"]) for each in hot["instructions"])
-    return f"{100 * known / len(hot['instructions']):.0f}"
+    known = [each["origin"] for each in hot["instructions"]] if hot else list(_places(answer))
+    return f"{100 * sum(map(bool, known)) / len(known):.0f}" if known else ""
+
+
+def _places(answer: Mapping[str, Any]) -> Iterator[str]:
+    """The places of the instructions of a GPU's kernel."""
+    packed, code = answer["texts"], answer["code"]
+    for number in packed["texts"][answer["stages"][code]]:
+        text, place = packed["lines"][number]
+        if code in _INSTRUCTION and _INSTRUCTION[code].match(text):
+            yield packed["sources"][place]
 
 
 def _answer(compiler: Compiler, kind: str, asked: Mapping[str, Any]) -> dict[str, Any]:

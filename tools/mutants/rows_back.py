@@ -63,7 +63,7 @@ ROWS = (
     ),
     Mutant(
         "runtime/operators.py",
-        "parameters=parameters or {}, threads=threads)",
+        "parameters=sizes, threads=threads)",
         "threads=threads)",
         ("test_cache_key.py",),
     ),

@@ -13,10 +13,34 @@ ROWS = (
         ("test_scaling.py",),
     ),
     Mutant(
-        "codegen/gpu_attention/thread.py",
-        "arith.addf(arith.mulf(total, factor), _reduced(row, arith.addf))",
-        "arith.addf(total, _reduced(row, arith.addf))",
+        "codegen/gpu_attention/softmax.py",
+        "arith.addf(arith.mulf(total, factor), reduced(row, arith.addf))",
+        "arith.addf(total, reduced(row, arith.addf))",
         ("test_gpu_attention.py",),
+    ),
+    Mutant(
+        "codegen/gpu_attention/softmax.py",
+        "chain.mask is None and 0 < chain.scale",
+        "0 < chain.scale",
+        ("test_gpu_attention_groups.py",),
+    ),
+    Mutant(
+        "codegen/gpu_attention/group_consumer.py",
+        "keys.release(turn.slot, self.lane)\n            block",
+        "block",
+        ("test_gpu_attention_groups.py",),
+    ),
+    Mutant(
+        "codegen/gpu_attention/group_block.py",
+        "first = minimum(mul(own, self.rank), count)",
+        "first = minimum(own, count)",
+        ("test_gpu_attention_groups.py",),
+    ),
+    Mutant(
+        "codegen/gpu_attention/group_split.py",
+        "inverse(_weighted(own, scale))",
+        "inverse(reduce(arith.addf, own))",
+        ("test_gpu_attention_groups.py",),
     ),
     Mutant(
         "codegen/gpu_attention/scores.py",

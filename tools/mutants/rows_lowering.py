@@ -226,8 +226,8 @@ ROWS = (
     ),
     Mutant(
         "codegen/convolution/skipped_rows.py",
-        "end = _quotient(add(first, above + patches.extents[0]), dilation)",
-        "end = _quotient(add(first, above + patches.extents[0] - 1), dilation)",
+        "end = quotient(add(first, above + patches.extents[0]), dilation)",
+        "end = quotient(add(first, above + patches.extents[0] - 1), dilation)",
         ("test_conv2d.py",),
     ),
     Mutant(

@@ -44,8 +44,8 @@ ROWS = (
     ),
     Mutant(
         "schedules/models/blocking.py",
-        "            mr -= dot.rows  # a whole number of the instruction's rows, or it would take another one, and other panels\n",
-        "            mr -= 1\n",
+        "        mr -= dot.rows  # a whole number of the instruction's rows, or it would take another one, and other panels\n",
+        "        mr -= 1\n",
         ("test_pack_b.py",),
     ),
     Mutant(

@@ -73,7 +73,7 @@ def _ship(database: Database, target: Target) -> Path:
     """Writes the last comparisons that were won; those of other runs stay where this database has none."""
     key = machine.key(target)
     path = lookup.SHIPPED / f"{key}.jsonl"
-    known = {str(each.product): each for each in read_lines(path)} if path.exists() else {}
+    known = {str(each.computed): each for each in read_lines(path)} if path.exists() else {}
     for spec in _specs():
         text = lookup.text(spec)
         last = None if text is None else database.latest(key, text, 1)

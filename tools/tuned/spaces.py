@@ -16,13 +16,12 @@ from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
 
-from tilewright import targets
+from tilewright import knobs, targets
 from tilewright.bench.machine import describe
 from tilewright.bench.suites import parse_shape
 from tilewright.cli import output
 from tilewright.errors import SlowScheduleWarning, TilewrightError
 from tilewright.payload import spec_tables
-from tilewright.runtime import products
 from tilewright.runtime.kernel import Kernel
 from tilewright.schedules import make
 from tilewright.spec import MatmulSpec
@@ -51,30 +50,32 @@ def main() -> int:
     """Measures what the file does not have; 0, or 1 after one line that says what is wrong."""
     parser = argparse.ArgumentParser(prog="python tools/tuned/spaces.py", description=__doc__)
     parser.parse_args()
-    known = json.loads(FILE.read_text(encoding="utf-8"))
-    have = [each["spec"] for each in known["spaces"]]
     try:
-        target = targets.resolve("host")
-        for spec in _specs():
-            table = spec_tables.table(spec)
-            if table in have:
-                continue
-            space = {
-                "spec": table,
-                "measured": f"{describe()}, {datetime.now(timezone.utc).date()}",
-                "gains": dict(_gains(spec, target)),
-            }
-            known["spaces"].append(space)
-            _write(known)
-            best = max(space["gains"].items(), key=lambda each: each[1])
-            print(f"{spec}: {len(space['gains'])} candidates, best {best[1]} {best[0]}", flush=True)
+        with knobs.overridden(TILEWRIGHT_NO_CACHE="1"):
+            _measure(json.loads(FILE.read_text(encoding="utf-8")), targets.resolve("host"))
     except TilewrightError as error:
         print(f"{parser.prog}: error: {error}", file=sys.stderr)
         return 1
     return 0
 
 
-def _specs() -> Iterator[MatmulSpec]:
+def _measure(known: dict[str, Any], target: Target) -> None:
+    """Measures the spaces that are not known, each of which is then written."""
+    have = [each["spec"] for each in known["spaces"]]
+    for spec in specs():
+        table = spec_tables.table(spec)
+        if table in have:
+            continue
+        measured = f"{describe()}, {datetime.now(timezone.utc).date()}"
+        space = {"spec": table, "measured": measured, "gains": dict(_gains(spec, target))}
+        known["spaces"].append(space)
+        _write(known)
+        best = max(space["gains"].items(), key=lambda each: each[1])
+        print(f"{spec}: {len(space['gains'])} candidates, best {best[1]} {best[0]}", flush=True)
+
+
+def specs() -> Iterator[MatmulSpec]:
+    """The products of the spaces."""
     for types, shapes in SHAPES.items():
         for text in shapes:
             shape = parse_shape(text)
@@ -84,7 +85,7 @@ def _specs() -> Iterator[MatmulSpec]:
 def _gains(spec: MatmulSpec, target: Target) -> Iterator[tuple[str, float]]:
     """What each candidate gains over the model's choice, the first one; those whose values do not fit the registers are left out."""
     space = candidates.of(spec, target, make.make(spec, target))
-    first = _compiled(spec, target, space, space.start)
+    first = _compiled(space, space.start)
     if first is None:
         raise TilewrightError(f"the model's choice for {spec} does not compile", where="spaces")
     race = Race(first)
@@ -96,7 +97,7 @@ def _gains(spec: MatmulSpec, target: Target) -> Iterator[tuple[str, float]]:
                 tell(number, total, str(spec))
                 if each in gains:
                     continue
-                kernel = _compiled(spec, target, space, each)
+                kernel = _compiled(space, each)
                 gains[each] = race.time(kernel).gain if kernel is not None else 0.0
 
     measure([space.start, *itertools.islice(space.ordered, MOST)], MOST + 1)
@@ -115,11 +116,11 @@ def _gains(spec: MatmulSpec, target: Target) -> Iterator[tuple[str, float]]:
             )
 
 
-def _compiled(spec: MatmulSpec, target: Target, space: Space, candidate: Candidate) -> Kernel | None:
+def _compiled(space: Space, candidate: Candidate) -> Kernel | None:
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore" if candidate == space.start else "error", SlowScheduleWarning)
-            return products.compile(spec, target, 1, cache=False, **space.arguments(candidate))
+            return space.compile(candidate)
     except (TilewrightError, SlowScheduleWarning):
         return None
 

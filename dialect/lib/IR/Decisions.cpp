@@ -88,6 +88,17 @@ DictionaryAttr tilewright::decisionAsDictionary(Attribute attribute) {
         found.append("instructions", builder.getStringAttr(softmax.getInstructions()));
         found.append("multiplied", builder.getStringAttr(softmax.getMultiplied()));
       })
+      .Case([&](WarpGroupSoftmaxAttr softmax) {
+        kind(WarpGroupSoftmaxAttr::getMnemonic());
+        number("bm", softmax.getBm());
+        number("kc", softmax.getKc());
+        number("stages", softmax.getStages());
+        flag("overlap", softmax.getOverlap());
+        flag("pingpong", softmax.getPingpong());
+        found.append("multiplied", builder.getStringAttr(softmax.getMultiplied()));
+        number("merged", softmax.getMerged());
+        number("split", softmax.getSplit());
+      })
       .Case([&](PatchesAttr patches) {
         kind(PatchesAttr::getMnemonic());
         number("operand", patches.getOperand());
@@ -105,6 +116,7 @@ DictionaryAttr tilewright::decisionAsDictionary(Attribute attribute) {
       .Case([&](DepthwiseAttr depthwise) {
         kind(DepthwiseAttr::getMnemonic());
         number("channels", depthwise.getChannels());
+        number("pixels", depthwise.getPixels());
       })
       .Case([&](PrefetchAttr prefetch) {
         kind(PrefetchAttr::getMnemonic());

@@ -48,3 +48,10 @@ LogicalResult SharedSoftmaxAttr::verify(EmitError emitError, int64_t bm, int64_t
     return emitError() << "multiplied: expected \"f32\", \"bf16\" or \"f16\", got \"" << multiplied << "\"";
   return verifyPositive(emitError, {{"bm", bm}, {"kc", kc}, {"rows", rows}, {"threads", threads}});
 }
+
+LogicalResult WarpGroupSoftmaxAttr::verify(EmitError emitError, int64_t bm, int64_t kc, int64_t stages, bool overlap,
+                                           bool pingpong, StringRef multiplied, int64_t merged, int64_t split) {
+  if (multiplied != "bf16" && multiplied != "f16")
+    return emitError() << "multiplied: expected \"bf16\" or \"f16\", got \"" << multiplied << "\"";
+  return verifyPositive(emitError, {{"bm", bm}, {"kc", kc}, {"stages", stages}, {"merged", merged}, {"split", split}});
+}

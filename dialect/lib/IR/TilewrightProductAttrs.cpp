@@ -65,8 +65,8 @@ LogicalResult PatchesAttr::verify(EmitError emitError, int64_t operand, StringRe
   return verifyPositive(emitError, {{"channels", channels}});
 }
 
-LogicalResult DepthwiseAttr::verify(EmitError emitError, int64_t channels) {
-  return verifyPositive(emitError, {{"channels", channels}});
+LogicalResult DepthwiseAttr::verify(EmitError emitError, int64_t channels, int64_t pixels) {
+  return verifyPositive(emitError, {{"channels", channels}, {"pixels", pixels}});
 }
 
 LogicalResult PrefetchAttr::verify(EmitError emitError, StringRef operands) {

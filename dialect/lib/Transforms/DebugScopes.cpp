@@ -41,7 +41,8 @@ struct DebugScopes final : impl::DebugScopesBase<DebugScopes> {
     file = LLVM::DIFileAttr::get(context, source, "");
     unit = LLVM::DICompileUnitAttr::get(DistinctAttr::create(UnitAttr::get(context)), llvm::dwarf::DW_LANG_C, file,
                                         StringAttr::get(context, "tilewright"), /*isOptimized=*/true,
-                                        LLVM::DIEmissionKind::LineTablesOnly);
+                                        directives ? LLVM::DIEmissionKind::DebugDirectivesOnly
+                                                   : LLVM::DIEmissionKind::LineTablesOnly);
     type = LLVM::DISubroutineTypeAttr::get(context, {});
     getOperation()->walk([&](LLVM::LLVMFuncOp function) {
       if (!function.isExternal())

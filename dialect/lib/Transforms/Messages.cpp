@@ -31,6 +31,8 @@ static Value flat(ImplicitLocOpBuilder &builder, Value block) {
   auto type = cast<MemRefType>(block.getType());
   if (type.getRank() == 1)
     return block;
+  if (type.getRank() == 0)
+    return memref::ExpandShapeOp::create(builder, ArrayRef<int64_t>{1}, block, ArrayRef<ReassociationIndices>{});
   ReassociationIndices all(type.getRank());
   std::iota(all.begin(), all.end(), 0);
   return memref::CollapseShapeOp::create(builder, block, ArrayRef<ReassociationIndices>{all});
@@ -50,25 +52,31 @@ Communicator Messages::along(ArrayRef<int16_t> axes, int64_t size) {
   auto rank =
       mpi::CommRankOp::create(builder, mpi::RetvalType::get(function.getContext()), builder.getI32Type(), handle);
   codes.push_back(rank.getRetval());
-  Communicator made{handle, rank.getRank(), size};
+  // Where the call fails, nothing has said a rank, by which blocks are found.
+  Value code = UnrealizedConversionCastOp::create(builder, builder.getI32Type(), rank.getRetval()).getResult(0);
+  Value none = integer(builder, 0);
+  Value fine = arith::CmpIOp::create(builder, arith::CmpIPredicate::eq, code, none);
+  Communicator made{handle, arith::SelectOp::create(builder, fine, rank.getRank(), none), size};
   communicators.insert({key, made});
   return made;
 }
 
+template <typename Op>
+Sent Messages::start(ImplicitLocOpBuilder &builder, Value block, Value partner, const Communicator &among,
+                     int32_t tag) {
+  auto started =
+      Op::create(builder, mpi::RetvalType::get(builder.getContext()), mpi::RequestType::get(builder.getContext()),
+                 flat(builder, block), integer(builder, tag), partner, among.handle);
+  codes.push_back(started.getRetval());
+  return {started.getReq()};
+}
+
 Sent Messages::send(ImplicitLocOpBuilder &builder, Value block, Value to, const Communicator &among, int32_t tag) {
-  auto sent = mpi::ISendOp::create(builder, mpi::RetvalType::get(builder.getContext()),
-                                   mpi::RequestType::get(builder.getContext()), flat(builder, block),
-                                   integer(builder, tag), to, among.handle);
-  codes.push_back(sent.getRetval());
-  return {sent.getReq()};
+  return start<mpi::ISendOp>(builder, block, to, among, tag);
 }
 
 Sent Messages::receive(ImplicitLocOpBuilder &builder, Value block, Value from, const Communicator &among, int32_t tag) {
-  auto received = mpi::IRecvOp::create(builder, mpi::RetvalType::get(builder.getContext()),
-                                       mpi::RequestType::get(builder.getContext()), flat(builder, block),
-                                       integer(builder, tag), from, among.handle);
-  codes.push_back(received.getRetval());
-  return {received.getReq()};
+  return start<mpi::IRecvOp>(builder, block, from, among, tag);
 }
 
 void Messages::wait(ImplicitLocOpBuilder &builder, Sent message) {

@@ -60,6 +60,10 @@ public:
   void returnStatus();
 
 private:
+  template <typename Op>
+  Sent start(mlir::ImplicitLocOpBuilder &builder, mlir::Value block, mlir::Value partner, const Communicator &among,
+             int32_t tag);
+
   static constexpr int32_t kTags = 1 << 14; // Every MPI has at least twice as many.
 
   mlir::func::FuncOp function;

@@ -115,6 +115,36 @@ Value productOf(OpBuilder &builder, linalg::LinalgOp product, SmallVector<Value>
   return mlir::clone(builder, product, sums.getType(), operands)->getResult(0);
 }
 
+/// The reduction of which each process keeps a block, if nothing else takes the product's sums.
+shard::ReduceScatterOp scatterOf(linalg::LinalgOp product) {
+  Value sums = product->getResult(0);
+  return sums.hasOneUse() ? dyn_cast<shard::ReduceScatterOp>(*sums.user_begin()) : nullptr;
+}
+
+/// The loop along the dimension of C that a reduction leaves whole.
+std::optional<unsigned> wholeLoop(linalg::LinalgOp product, shard::ReduceScatterOp scatter) {
+  AffineMap map = product.getMatchingIndexingMap(product.getDpsInitOperand(0));
+  if (map.getNumResults() != 2)
+    return std::nullopt;
+  return cast<AffineDimExpr>(map.getResult(1 - scatter.getScatterAxis().getZExtValue())).getPosition();
+}
+
+Value sliced(OpBuilder &builder, Location location, Value of, const Slice &at) {
+  return tensor::ExtractSliceOp::create(builder, location, of, at.offsets, at.sizes, at.strides);
+}
+
+Value inserted(OpBuilder &builder, Location location, Value part, Value into, const Slice &at) {
+  return tensor::InsertSliceOp::create(builder, location, part, into, at.offsets, at.sizes, at.strides);
+}
+
+/// A tensor of the shape of another one, but `extent` entries along a dimension.
+RankedTensorType resized(Value like, int64_t dimension, int64_t extent) {
+  auto type = cast<RankedTensorType>(like.getType());
+  SmallVector<int64_t> shape(type.getShape());
+  shape[dimension] = extent;
+  return RankedTensorType::get(shape, type.getElementType());
+}
+
 struct ShardPanels final : impl::ShardPanelsBase<ShardPanels> {
   using ShardPanelsBase::ShardPanelsBase;
 
@@ -135,7 +165,10 @@ struct ShardPanels final : impl::ShardPanelsBase<ShardPanels> {
 
   void split(linalg::LinalgOp product) {
     SymbolTableCollection symbols;
+    shard::ReduceScatterOp scatter = scatterOf(product);
     std::optional<unsigned> loop = gatheredLoop(product);
+    if (!loop && scatter)
+      loop = wholeLoop(product, scatter);
     if (!loop)
       return;
     SmallVector<Multiplied> operands;
@@ -149,39 +182,111 @@ struct ShardPanels final : impl::ShardPanelsBase<ShardPanels> {
     }
     bool summed = product.getIteratorTypesArray()[*loop] == utils::IteratorType::reduction;
     int64_t extent = product.getStaticLoopRanges()[*loop], deep = summed ? multiple : 1;
-    if (count == 1 || extent == 0 || deep > extent / count || extent % (count * deep) != 0)
-      return;
-    int64_t units = extent / (count * deep), finer = std::min<int64_t>(perBlock, units);
-    while (units % finer != 0)
-      --finer;
-    count *= finer;
+    std::optional<int64_t> cut = dimensionOf(product, *product.getDpsInitOperand(0), *loop);
+    int64_t together = cut && scatter ? panelsTogether(scatter, *cut, symbols) : 0;
+    // At least two reductions, so that one is on its way while panels of the next one are computed.
+    int64_t finer = together > 0 ? inBlocks(extent, std::lcm(count, together), 1) : 0;
+    if (together > 0 && std::lcm(count, together) * finer > together) {
+      count = std::lcm(count, together) * finer;
+    } else {
+      together = 0;
+      if (count == 1 || (finer = inBlocks(extent, count, deep)) == 0)
+        return;
+      count *= finer;
+    }
     OpBuilder builder(product);
     Value sums = product.getDpsInits()[0];
-    std::optional<int64_t> cut = dimensionOf(product, *product.getDpsInitOperand(0), *loop);
     // Each panel of C is filled when it is multiplied.
     auto fill = cut ? sums.getDefiningOp<linalg::FillOp>() : nullptr;
     if (fill)
       sums = fill.getOutputs()[0];
-    for (int64_t number = 0; number != count; ++number) {
+    Location location = product.getLoc();
+    int64_t width = extent / count;
+    // `into` makes the tensor that a panel is added to, or, where there is a fill, that holds it.
+    auto multiply = [&](int64_t number, llvm::function_ref<Value()> into) {
       SmallVector<Value> given;
       for (const Multiplied &operand : operands)
-        given.push_back(panelOf(builder, product.getLoc(), operand, number, count));
-      if (!cut) {
-        sums = productOf(builder, product, given, sums);
-        continue;
-      }
-      Slice at(builder, sums, *cut, number * (extent / count), extent / count);
-      Value part = tensor::ExtractSliceOp::create(builder, product.getLoc(), sums, at.offsets, at.sizes, at.strides);
+        given.push_back(panelOf(builder, location, operand, number, count));
+      Value part = into();
       if (fill)
         part = linalg::FillOp::create(builder, fill.getLoc(), fill.getInputs()[0], part).getResult(0);
-      part = productOf(builder, product, given, part);
-      sums = tensor::InsertSliceOp::create(builder, product.getLoc(), part, sums, at.offsets, at.sizes, at.strides);
+      return productOf(builder, product, given, part);
+    };
+    if (together > 0) {
+      Value mine = scattered(builder, scatter, *cut, together, count, width, [&](int64_t number, Value part, Slice at) {
+        return multiply(number, [&] {
+          return fill ? sliced(builder, location, part, at)
+                      : sliced(builder, location, sums, {builder, sums, *cut, number * width, width});
+        });
+      });
+      scatter.getResult().replaceAllUsesWith(mine);
+      scatter->erase();
+    } else {
+      for (int64_t number = 0; number != count; ++number) {
+        if (!cut) {
+          sums = multiply(number, [&] { return sums; });
+          continue;
+        }
+        Slice at(builder, sums, *cut, number * width, width);
+        Value made = multiply(number, [&] { return sliced(builder, location, sums, at); });
+        sums = inserted(builder, location, made, sums, at);
+      }
+      product->getResult(0).replaceAllUsesWith(sums);
     }
-    product->getResult(0).replaceAllUsesWith(sums);
     product->erase();
     for (Multiplied &operand : operands)
       if (operand.gather)
         operand.gather.erase();
+  }
+
+  /// Into how many panels each of `count` blocks is cut: as many as divide it into multiples of `deep`, `per-block` at
+  /// most; 0 where there are no such blocks.
+  int64_t inBlocks(int64_t extent, int64_t count, int64_t deep) const {
+    if (extent == 0 || deep > extent / count || extent % (count * deep) != 0)
+      return 0;
+    int64_t units = extent / (count * deep), finer = std::min<int64_t>(perBlock, units);
+    while (units % finer != 0)
+      --finer;
+    return finer;
+  }
+
+  /// How many panels along a dimension of C a reduction takes at once: one of the block of each process where it is the
+  /// dimension that is scattered, otherwise one; 0 where the grid does not tell.
+  static int64_t panelsTogether(shard::ReduceScatterOp scatter, int64_t cut, SymbolTableCollection &symbols) {
+    if (int64_t(scatter.getScatterAxis().getZExtValue()) != cut)
+      return 1;
+    int64_t size = shard::collectiveProcessGroupSize(scatter.getGridAxes(), shard::getGrid(scatter, symbols));
+    return ShapedType::isDynamic(size) ? 0 : size;
+  }
+
+  /// A process's block of C, of reductions of some panels each: `panel` computes one, for which a tensor has a place.
+  /// Nothing takes a reduction's result before the last panel is computed.
+  static Value scattered(OpBuilder &builder, shard::ReduceScatterOp scatter, int64_t cut, int64_t together,
+                         int64_t count, int64_t width, llvm::function_ref<Value(int64_t, Value, Slice)> panel) {
+    Location location = scatter.getLoc();
+    auto empty = [&](RankedTensorType type) -> Value {
+      return tensor::EmptyOp::create(builder, location, type.getShape(), type.getElementType());
+    };
+    // Parts of one tensor: equal ones would be taken for one.
+    Value parts = empty(resized(scatter.getInput(), cut, count * width));
+    SmallVector<Value> reduced;
+    for (int64_t group = 0; group != count / together; ++group) {
+      Value part = sliced(builder, location, parts, {builder, parts, cut, group * together * width, together * width});
+      for (int64_t each = 0; each != together; ++each) {
+        Slice at(builder, part, cut, each * width, width);
+        Value made = panel(each * (count / together) + group, part, at);
+        part = inserted(builder, location, made, part, at);
+      }
+      IRMapping given;
+      given.map(scatter.getInput(), part);
+      Operation *sent = builder.clone(*scatter, given);
+      sent->getResult(0).setType(resized(scatter.getResult(), cut, width));
+      reduced.push_back(sent->getResult(0));
+    }
+    Value mine = empty(cast<RankedTensorType>(scatter.getResult().getType()));
+    for (auto [group, block] : llvm::enumerate(reduced))
+      mine = inserted(builder, location, block, mine, {builder, mine, cut, int64_t(group) * width, width});
+    return mine;
   }
 };
 } // namespace

@@ -112,8 +112,10 @@ private:
       op.emitError() << "an extent of a tensor or of the grid is dynamic; expected static ones";
       return failure();
     }
-    if (std::max(input.getNumElements(), result.getNumElements()) > std::numeric_limits<int32_t>::max()) {
-      op.emitError() << "a tensor of more than " << std::numeric_limits<int32_t>::max()
+    int64_t parts = isa<ComplexType>(input.getElementType()) ? 2 : 1; // Each is an element to MPI.
+    int64_t most = std::numeric_limits<int32_t>::max() / parts;
+    if (std::max(input.getNumElements(), result.getNumElements()) > most) {
+      op.emitError() << "a tensor of more than " << most
                      << " elements; expected as many as MPI's counts can say, at most";
       return failure();
     }
@@ -236,7 +238,8 @@ private:
     int64_t rows = input.getDimSize(0);
     linalg::CopyOp::create(builder, bufferOf(builder, op.getInput()),
                            blockOf(builder, blocks, 0, indexOf(builder, among.rank), rows));
-    exchange(builder, blocks, blocks, rows, among, /*own=*/true);
+    for (Sent each : exchange(builder, blocks, blocks, rows, among, /*own=*/true))
+      messages.wait(builder, each);
     if (dimension != 0)
       for (int64_t each = 0; each != among.size; ++each)
         linalg::CopyOp::create(builder, blockOf(builder, blocks, 0, builder.getIndexAttr(each), rows),
@@ -254,9 +257,9 @@ private:
   }
 
   /// Each process sends a block to each other one and receives one of it, into the place of its rank: the block of the
-  /// other's rank, or its own one.
-  void exchange(ImplicitLocOpBuilder &builder, Value sent, Value received, int64_t rows, const Communicator &among,
-                bool own) {
+  /// other's rank, or its own one. Returns what is on its way then.
+  SmallVector<Sent> exchange(ImplicitLocOpBuilder &builder, Value sent, Value received, int64_t rows,
+                             const Communicator &among, bool own) {
     int32_t tag = messages.nextTag();
     SmallVector<Sent> all;
     auto block = [&](Value of, Value rank) { return blockOf(builder, of, 0, indexOf(builder, rank), rows); };
@@ -268,10 +271,21 @@ private:
       Value to = messages.after(builder, among.rank, distance, among.size);
       all.push_back(messages.send(builder, block(sent, own ? among.rank : to), to, among, tag));
     }
-    for (Sent each : all)
-      messages.wait(builder, each);
+    return all;
   }
 
+  /// The product that is computed while a collective's messages are on their way: the next one, if nothing takes the
+  /// result before it.
+  Operation *meanwhile(Operation *op) {
+    Operation *product = ahead > 0 ? neighbor(op, /*later=*/true) : nullptr;
+    if (product && llvm::all_of(op->getUsers(), [&](Operation *user) {
+          return user->getBlock() == op->getBlock() && product->isBeforeInBlock(user);
+        }))
+      return product;
+    return nullptr;
+  }
+
+  /// Sums are on their way while the next product is computed, out of a buffer that nothing else writes meanwhile.
   FailureOr<Value> lowered(ImplicitLocOpBuilder &builder, shard::ReduceScatterOp op, const Communicator &among) {
     if (op.getReduction() != shard::ReductionKind::Sum) {
       op.emitError() << "a reduction that is no sum; expected sum";
@@ -280,8 +294,10 @@ private:
     auto type = cast<RankedTensorType>(op.getType());
     int64_t dimension = op.getScatterAxis().getSExtValue(), extent = type.getDimSize(dimension);
     int64_t rows = type.getDimSize(0);
-    Value part = bufferOf(builder, op.getInput(), /*contiguous=*/true), blocks = part;
-    if (dimension != 0) {
+    Operation *product = meanwhile(op);
+    bool own = dimension != 0 || product;
+    Value part = bufferOf(builder, op.getInput(), /*contiguous=*/!own), blocks = part;
+    if (own) {
       blocks = stacked(builder, type, among.size);
       for (int64_t each = 0; each != among.size; ++each)
         linalg::CopyOp::create(builder, blockOf(builder, part, dimension, builder.getIndexAttr(each), extent),
@@ -289,17 +305,21 @@ private:
     }
     Value parts = stacked(builder, type, among.size), rank = indexOf(builder, among.rank);
     linalg::CopyOp::create(builder, blockOf(builder, blocks, 0, rank, rows), blockOf(builder, parts, 0, rank, rows));
-    exchange(builder, blocks, parts, rows, among, /*own=*/false);
+    SmallVector<Sent> all = exchange(builder, blocks, parts, rows, among, /*own=*/false);
+    ImplicitLocOpBuilder late(op.getLoc(), op);
+    if (product)
+      late.setInsertionPointAfter(product);
+    for (Sent each : all)
+      messages.wait(late, each);
     // In the order of processes, so that nothing depends on which message came first.
-    Value sums = allocated(builder, type.getShape(), type.getElementType());
-    linalg::CopyOp::create(builder, blockOf(builder, parts, 0, builder.getIndexAttr(0), rows), sums);
+    Value sums = allocated(late, type.getShape(), type.getElementType());
+    linalg::CopyOp::create(late, blockOf(late, parts, 0, late.getIndexAttr(0), rows), sums);
     for (int64_t each = 1; each != among.size; ++each)
-      linalg::AddOp::create(builder, ValueRange{sums, blockOf(builder, parts, 0, builder.getIndexAttr(each), rows)},
-                            sums);
-    if (dimension != 0)
-      memref::DeallocOp::create(builder, blocks);
-    memref::DeallocOp::create(builder, parts);
-    return tensorOf(builder, type, sums);
+      linalg::AddOp::create(late, ValueRange{sums, blockOf(late, parts, 0, late.getIndexAttr(each), rows)}, sums);
+    if (own)
+      memref::DeallocOp::create(late, blocks);
+    memref::DeallocOp::create(late, parts);
+    return tensorOf(late, type, sums);
   }
 
   FailureOr<Value> lowered(ImplicitLocOpBuilder &builder, shard::AllReduceOp op, const Communicator &among) {

@@ -8,7 +8,14 @@ from collections.abc import Iterable, Iterator, Sequence
 from tilewright.mlir import ir
 
 VIEWS = frozenset(
-    {"memref.subview", "memref.cast", "memref.expand_shape", "memref.collapse_shape", "memref.reinterpret_cast"}
+    {
+        "memref.subview",
+        "memref.cast",
+        "memref.expand_shape",
+        "memref.collapse_shape",
+        "memref.reinterpret_cast",
+        "memref.transpose",
+    }
 )
 """Ops whose result is another view of their first operand."""
 

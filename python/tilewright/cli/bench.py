@@ -68,7 +68,7 @@ _PACKINGS = {"fly": (False,), "ahead": (True,), "both": (False, True)}
 @bench_options.plots
 @bench_options.report
 @click.option(
-    "--bar", type=click.FloatRange(min=0), help="Status 1 when a shape stays below this percentage of the peak."
+    "--bar", type=options.Number(min=0), help="Status 1 when a shape stays below this percentage of the peak."
 )
 @click.pass_context
 def bench(context: click.Context, **given: Any) -> int:  # noqa: ANN401 - of the options

@@ -36,7 +36,7 @@ class _Over(Exception):  # noqa: N818 - no error
 @bench_options.resume
 @click.option(
     "--budget",
-    type=click.FloatRange(min=0, min_open=True),
+    type=options.Number(min=0, min_open=True),
     default=540.0,
     show_default=True,
     metavar="SECONDS",
@@ -44,7 +44,7 @@ class _Over(Exception):  # noqa: N818 - no error
 )
 @click.option(
     "--tune",
-    type=click.FloatRange(min=0),
+    type=options.Number(min=0),
     default=40.0,
     show_default=True,
     metavar="SECONDS",
@@ -139,7 +139,7 @@ def _tune(
     """Tunes products as `tilewright tune` does, each for some seconds, before a time."""
     from tilewright import targets
     from tilewright.cli.db import place
-    from tilewright.cli.tune import said
+    from tilewright.cli.tune_workers import said
     from tilewright.records.database import Database
     from tilewright.tuning import product as search
 

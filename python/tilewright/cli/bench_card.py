@@ -17,7 +17,7 @@ from tilewright.errors import TargetError
 @click.argument("folder", metavar="DIR")
 @click.option(
     "--budget",
-    type=click.FloatRange(min=0),
+    type=options.Number(min=0),
     metavar="SECONDS",
     help="Begin nothing more after so long; the next run goes on.",
 )

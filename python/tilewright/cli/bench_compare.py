@@ -44,7 +44,7 @@ def show(file: str, **given: Any) -> int:  # noqa: ANN401 - of the options
 @click.argument("after", metavar="AFTER.json")
 @click.option(
     "--tolerance",
-    type=click.FloatRange(min=0, max=100),
+    type=options.Number(min=0, max=100),
     default=5,
     show_default=True,
     help="Percent that a shape may lose, beyond the noise.",

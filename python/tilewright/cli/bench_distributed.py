@@ -40,7 +40,7 @@ def _grid(text: str) -> tuple[int, ...]:
 @click.option("--rounds", type=click.IntRange(min=1), default=7, show_default=True, help="Samples of each contender.")
 @click.option("--mpi", type=click.Choice(["openmpi", "mpich"]), default="openmpi", show_default=True)
 @bench_options.json_file
-@click.option("--bar", type=click.FloatRange(min=0), help="Status 1 when ours stays below this ratio to another one.")
+@click.option("--bar", type=options.Number(min=0), help="Status 1 when ours stays below this ratio to another one.")
 def distributed(
     shapes: tuple[options.Extents, ...],
     dtype: str,

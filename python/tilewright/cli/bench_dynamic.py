@@ -26,13 +26,13 @@ if TYPE_CHECKING:
 @click.option("--rounds", type=click.IntRange(min=1), default=15, show_default=True, help="Samples of each kernel.")
 @click.option(
     "--sample-ms",
-    type=click.FloatRange(min=0.01, max=10000),
+    type=options.Number(min=0.01, max=10000),
     default=2,
     show_default=True,
     help="Milliseconds that a sample lasts at least.",
 )
 @bench_options.json_file
-@click.option("--bar", type=click.FloatRange(min=0), help="Status 1 when a shape stays below this ratio to static.")
+@click.option("--bar", type=options.Number(min=0), help="Status 1 when a shape stays below this ratio to static.")
 def dynamic(
     shapes: tuple[options.Extents, ...],
     suites: tuple[str, ...],

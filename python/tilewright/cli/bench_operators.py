@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -38,14 +39,16 @@ _options = options.together(bench_options.target, SHARED)
 
 @options.verb(short_help="Convolutions of a network beside other libraries.")
 @click.argument("network")
+@click.option("--images", type=click.IntRange(min=1), default=1, show_default=True, help="How many at once.")
 @_options
-def conv(network: str, **given: Any) -> int:  # noqa: ANN401 - of `_options`
-    """Measure the distinct convolutions of NETWORK (resnet50), filters packed ahead, beside other libraries."""
+def conv(network: str, images: int, **given: Any) -> int:  # noqa: ANN401 - of `_options`
+    """Measure the distinct convolutions of NETWORK (resnet50, mobilenetv3 or convnext), filters packed ahead, beside other libraries."""
     from tilewright.bench.convolution import COMPARISON, LAYERS
     from tilewright.bench.convolution.page import PAGE
 
-    run = partial(COMPARISON.run, named(network, LAYERS, "network"), target=given["target"])
-    return compare(run, PAGE, f"conv {network}", given)
+    layers = [replace(each, images=images) for each in named(network, LAYERS, "network")]
+    several = f" --images {images}" if images > 1 else ""
+    return compare(partial(COMPARISON.run, layers, target=given["target"]), PAGE, f"conv {network}{several}", given)
 
 
 @options.verb(short_help="Attention beside torch's.")

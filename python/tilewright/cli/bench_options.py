@@ -62,7 +62,7 @@ effort = together(
     ),
     click.option(
         "--sample-ms",
-        type=click.FloatRange(min=0.01, max=10000),
+        type=options.Number(min=0.01, max=10000),
         default=30,
         show_default=True,
         help="Milliseconds that a sample lasts at least.",

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""``tilewright bisect``: finds the transform op of a schedule that is to blame."""
+"""``tilewright bisect``: finds the transform op or the pass that is to blame."""
 
 from __future__ import annotations
 
@@ -13,8 +13,10 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from tilewright import knobs
 from tilewright.cli import options
 from tilewright.errors import TilewrightError
+from tilewright.knobs import REQUIRED
 
 if TYPE_CHECKING:
     from tilewright.cli.problem import Problem
@@ -26,11 +28,20 @@ _SECONDS, _ROUNDS = 0.01, 9
 _PREDICATES = ("slower", "asm", "without", "command")
 
 
-@options.verb(short_help="Find the transform op that makes a kernel wrong, failing or slow.")
+@options.verb(short_help="Find the transform op or pass that makes a kernel wrong, failing or slow.")
 @options.problem
+@click.option(
+    "--among",
+    type=click.Choice(("ops", "passes", "all")),
+    help="What to search: the ops of --schedule, the passes behind it, or both. Without, both where the kernel fails.",
+)
+@click.option("--passes", metavar="FILE", help="The passes with the fault: a passes.txt of --dump-dir, edited.")
+@click.option(
+    "--good-passes", metavar="FILE", help="A list of passes without the fault; 'required': those that are needed."
+)
 @click.option("--good", metavar="S", help="A schedule without the fault: differences to it are looked through.")
 @click.option(
-    "--slower", type=click.FloatRange(min=1, min_open=True), metavar="X", help="Bad: X times the time of --good's."
+    "--slower", type=options.Number(min=1, min_open=True), metavar="X", help="Bad: X times the time of --good's."
 )
 @click.option(
     "--asm", metavar="CLAIM", help="Bad: a claim of check-asm does not hold, such as 'spills == 0' or 'fma >= 24'."
@@ -41,8 +52,11 @@ _PREDICATES = ("slower", "asm", "without", "command")
     metavar="CMD",
     help="Bad: the command fails, which gets the name of a folder with kernel.s and kernel.so.",
 )
-@click.option("-o", "output", metavar="DIR", help="Write both schedules and how to run them to a folder.")
+@click.option("-o", "output", metavar="DIR", help="Write both compilations and how to run them to a folder.")
 def bisect(
+    among: str | None,
+    passes: str | None,
+    good_passes: str | None,
     good: str | None,
     slower: float | None,
     asm: str | None,
@@ -51,9 +65,9 @@ def bisect(
     output: str | None,
     **asked: Any,  # noqa: ANN401 - of `options.problem`
 ) -> None:
-    """Find the op of a --schedule with which a kernel gets wrong numbers, fails, or gets what an option says, in few runs.
+    """Find the op of a --schedule, or the pass behind it, with which a kernel gets wrong numbers, fails, or gets what an option says.
 
-    Without --good, ever longer beginnings of the schedule are tried; with it, schedules between the two.
+    Without --good, ever longer beginnings of the schedule and of the passes are tried; with it, schedules between the two.
     """
     from tilewright.cli.problem import Problem, given
     from tilewright.runtime.bisect import bisect as find
@@ -63,38 +77,54 @@ def bisect(
     ]
     if len(named) > 1:
         raise click.UsageError(f"both --{named[0]} and --{named[1]} given; expected one of them")
-    if asked["schedule"] is None:
-        raise click.UsageError("no --schedule given; expected the one with the fault")
-    if slower is not None and good is None:
-        raise click.UsageError("--slower given without --good; expected the schedule to compare with")
+    lists = passes is not None or good_passes is not None
+    if asked["schedule"] is None and not lists and among != "passes":
+        raise click.UsageError("no --schedule given; expected the one with the fault, or --among passes")
+    if slower is not None and good is None and not lists and among != "passes":
+        raise click.UsageError(
+            "--slower given without --good; expected the schedule to compare with, or --among passes"
+        )
     problem = given(**asked)
     if not isinstance(problem, Problem):
         raise click.UsageError(f"{problem} given; expected one product for a processor")
     spec, target, threads = problem.spec, problem.target, asked["threads"]
     is_bad = None
     if slower is not None:
-        is_bad = _slower(problem, str(good), threads, slower)
+        usual = REQUIRED if good is None and not lists else good_passes
+        is_bad = _slower(problem, good or asked["schedule"], threads, slower, usual)
     elif asm is not None:
         is_bad = _refuted(asm)
     elif without is not None:
         is_bad = _without(without)
     elif command is not None:
         is_bad = _command(command)
-    blame = find(spec, asked["schedule"], target, threads, good=good, is_bad=is_bad)
+    blame = find(
+        spec,
+        asked["schedule"],
+        target,
+        threads,
+        good=good,
+        is_bad=is_bad,
+        passes=passes,
+        good_passes=good_passes,
+        among=among,
+    )
     if output is not None:
         blame.write(output)
-    click.echo(f"to blame, op {blame.number} of {blame.count}, found in {blame.runs} runs:")
+    click.echo(f"to blame, {blame.kind} {blame.number} of {blame.count}, found in {blame.runs} runs:")
     click.echo(blame.op)
     click.echo(f"{blame.spec}: {blame.reason}")
 
 
-def _slower(problem: Problem, good: str, threads: int, times: float) -> IsBad:
-    """Whether a kernel takes so many times as long as that of a good schedule, timed in turns."""
+def _slower(problem: Problem, good: str | None, threads: int, times: float, passes: str | None) -> IsBad:
+    """Whether a kernel takes so many times as long as that of a good schedule and good passes, timed in turns."""
     from tilewright.bench.timing import Loop
     from tilewright.runtime.compile import compile as compiled
     from tilewright.runtime.trial import Trial
 
-    reference = Loop([Trial.random(compiled(problem.spec, problem.target, threads, good), problem.spec, 0)])
+    with knobs.overridden(**({} if passes is None else {"TILEWRIGHT_PASSES": passes})):
+        usual_kernel = compiled(problem.spec, problem.target, threads, good)
+    reference = Loop([Trial.random(usual_kernel, problem.spec, 0)])
 
     def is_slower(kernel: Kernel) -> bool:
         loop = Loop([Trial.random(kernel, problem.spec, 0)])

@@ -26,6 +26,7 @@ _BINARY = ("obj", "so", "cubin", "spv", "hsaco")
 
 @options.verb("compile", short_help="Compile a product to a file, or print any stage.")
 @options.problem
+@options.passes
 @options.dumps
 @click.option(
     "--emit",

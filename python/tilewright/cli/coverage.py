@@ -15,7 +15,7 @@ from tilewright.errors import TilewrightError
 
 
 @options.verb(short_help="Say which code of its kernels a program ran.", interspersed=False)
-@click.option("--least", type=click.FloatRange(0, 100), metavar="PERCENT", help="Fail where less of the code ran.")
+@click.option("--least", type=options.Number(0, 100), metavar="PERCENT", help="Fail where less of the code ran.")
 @click.option("--into", metavar="DIR", help="Keep what ran in this folder; what is there already counts too.")
 @click.argument("command", metavar="[PROGRAM ARGS…]", nargs=-1, type=click.UNPROCESSED)
 def coverage(least: float | None, into: str | None, command: tuple[str, ...]) -> int:

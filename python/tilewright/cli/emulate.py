@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -12,6 +13,7 @@ from tilewright.cli import options
 
 if TYPE_CHECKING:
     from tilewright.runtime.checked_kernels import Argument
+    from tilewright.runtime.emulated_gpu import SharedCount
 
 
 def _three(text: str) -> tuple[int, int, int]:
@@ -27,6 +29,18 @@ def _argument(text: str) -> Argument:
     from tilewright.runtime import checked_kernels
 
     return checked_kernels.argument(text)
+
+
+def _table_of(counts: Sequence[SharedCount]) -> str:
+    """What instructions did in shared memory, one a line."""
+    rows = [(each.name, each.line or "-", each.executions, each.passes, each.least) for each in counts]
+    total = ("total", "-", *(sum(getattr(each, name) for each in counts) for name in ("executions", "passes", "least")))
+    head = f"{'line':>6} {'executions':>10} {'passes':>10} {'conflicts':>10}  instruction"
+    lines = [
+        f"{line:>6} {executions:>10} {passes:>10} {passes - least:>10}  {name}"
+        for name, line, executions, passes, least in (*rows, total)
+    ]
+    return "\n".join((head, *lines))
 
 
 _WARP, _ONE = (32, 1, 1), (1, 1, 1)
@@ -48,12 +62,17 @@ _SIZE = options.Kind("X,Y,Z", _three)
     help="An argument, in order: f32[64x64] is read, out:f32[64x64] written, i32=64 a number; or FILE.npy.",
 )
 @click.option("--orders", type=click.IntRange(1), default=3, show_default=True, help="Orders of turns that are tried.")
-@click.option("--seconds", type=click.FloatRange(0, min_open=True), default=60.0, show_default=True, help="Time limit.")
+@click.option("--seconds", type=options.Number(0, min_open=True), default=60.0, show_default=True, help="Time limit.")
 @click.option(
     "--allow",
     multiple=True,
-    type=click.Choice(("race", "unfenced", "unwaited", "unwritten")),
+    type=click.Choice(("race", "scope", "unfenced", "unwaited", "unwritten")),
     help="A kind of findings that is left out.",
+)
+@click.option("--banks", is_flag=True, help="Count bank conflicts in shared memory, by instruction.")
+@click.option("--time", "timed", is_flag=True, help="Estimate the time on a Hopper GPU by a model, and check nothing.")
+@click.option(
+    "--resident", type=click.IntRange(1, 32), default=1, show_default=True, help="With --time: blocks a multiprocessor."
 )
 @click.option("--save", metavar="DIR", type=click.Path(file_okay=False, path_type=Path), help="Write results as .npy.")
 def emulate(
@@ -67,6 +86,9 @@ def emulate(
     orders: int,
     seconds: float,
     allow: tuple[str, ...],
+    banks: bool,
+    timed: bool,
+    resident: int,
     save: Path | None,
 ) -> int:
     """Run KERNEL, a file of PTX (.ptx), LLVM IR for NVPTX (.ll) or MLIR (.mlir), thread by thread, and say what it does wrong.
@@ -78,11 +100,18 @@ def emulate(
     from tilewright.runtime import checked_kernels
     from tilewright.runtime.launches import Launch
 
-    found = checked_kernels.read(file, kernel)
+    found = checked_kernels.read(file, kernel, timed=timed)
     sizes = Launch(grid, block or found.block or _WARP, cluster or found.cluster or _ONE, dynamic_shared=shared)
-    outcome = checked_kernels.run(found, sizes, arguments, range(orders), seconds, allow)
+    if timed:
+        guess = checked_kernels.time(found, sizes, arguments, seconds, resident)
+        click.echo(f"{found.name}: an estimated {guess.seconds * 1e6:.1f} µs ({guess.cycles:.0f} cycles)")
+        click.echo("busy: " + ", ".join(f"{name} {part:.0%}" for name, part in guess.busy.items()))
+        return 0
+    outcome = checked_kernels.run(found, sizes, arguments, range(orders), seconds, allow, counted=banks)
     for line in outcome.findings:
         click.echo(line)
+    if banks:
+        click.echo(_table_of(outcome.counts))
     if save is not None:
         save.mkdir(parents=True, exist_ok=True)
         for number, array in outcome.outputs.items():

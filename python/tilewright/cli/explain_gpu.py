@@ -3,10 +3,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import asdict, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
@@ -18,7 +17,8 @@ from tilewright.lab import gpu_view
 
 if TYPE_CHECKING:
     from tilewright.cli.problem import GpuProblem
-    from tilewright.emit.gpu import Assembled, GpuStages
+    from tilewright.emit.gpu_cost import Cost
+    from tilewright.emit.gpu_stages import GpuStages
 
 _SUFFIXES = {"llvmir": ".ll", "ptx": ".ptx", "asm": ".s", "sass": ".sass"}
 
@@ -32,7 +32,7 @@ def explain(problem: GpuProblem, folder: Path) -> None:
     compiled = explain_page.compiled(problem)
     stages = compiled.built
     problem = replace(problem, decided=stages.parameters)
-    texts, assembled, note = _with_machine_code(stages)
+    texts, cost, note = _with_machine_code(stages)
     names = {stage: f"{number}-{stage}{_SUFFIXES.get(stage, '.mlir')}" for number, stage in enumerate(texts, 1)}
     files = {names[stage]: text.encode() for stage, text in texts.items()}
     m, n, k = (each if isinstance(each, int) else 0 for each in (problem.spec.m, problem.spec.n, problem.spec.k))
@@ -42,7 +42,7 @@ def explain(problem: GpuProblem, folder: Path) -> None:
     page = replace(compiled, problem=problem).render(
         Record(texts, stages.seconds),
         note=note,
-        cost=_cost(stages, texts, assembled),
+        cost=cost and asdict(cost) | {"threads": stages.sizes.threads},
         drawings=[gpu_view.svg([each]) for each in drawn],
     )
     files["index.html"] = page.encode()
@@ -53,39 +53,27 @@ def explain(problem: GpuProblem, folder: Path) -> None:
         "schedule": problem.schedule,
         "parameters": dict(problem.sizes),
         "shared_bytes": stages.shared_bytes,
-        "registers": None if assembled is None else assembled.registers,
-        "spill_bytes": None if assembled is None else assembled.spill_bytes,
+        "registers": cost and cost.registers,
+        "spill_bytes": cost and cost.spills,
     }
     explain_folder.write(folder, files, facts)
     click.echo(f"{folder / 'index.html'}: {problem}")
-    if assembled is not None:
+    if cost is not None:
         click.echo(
-            f"{assembled.registers} registers a thread, {assembled.spill_bytes} bytes spilled,"
-            f" {stages.shared_bytes} bytes of shared memory, {stages.sizes.threads} threads a block"
+            f"{cost.registers} registers a thread, {cost.spills} bytes spilled,"
+            f" {cost.shared_bytes} bytes of shared memory, {stages.sizes.threads} threads a block"
         )
     if note:
         click.echo(f"tilewright: {note}", err=True)
 
 
-def _cost(stages: GpuStages, texts: Mapping[str, str], assembled: Assembled | None) -> dict[str, Any] | None:
-    """What the kernel takes, where its code says it."""
-    block = {"shared_bytes": stages.shared_bytes, "threads": stages.sizes.threads}
-    if assembled is not None:
-        mix = gpu_cost.mix(texts["sass"])
-        return {"registers": assembled.registers, "spills": assembled.spill_bytes, "mix": mix, **block}
-    return asdict(gpu_cost.amd(texts["asm"])) | {"threads": block["threads"]} if "asm" in texts else None
-
-
-def _with_machine_code(stages: GpuStages) -> tuple[dict[str, str], Assembled | None, str | None]:
-    """The texts of all stages, for NVIDIA's GPUs also of the machine code; what the assembler says; and why something is missing."""
-    from tilewright.emit import gpu, gpu_code
-
+def _with_machine_code(stages: GpuStages) -> tuple[dict[str, str], Cost | None, str | None]:
+    """The texts of all stages, for NVIDIA's GPUs also of the machine code; what the kernel takes; and why something is missing."""
     texts = dict(stages.texts)
-    if stages.target.family != "nvidia":
-        return texts, None, None
     try:
-        assembled = gpu.assemble(stages)
-        texts["sass"] = gpu_code.disassembly(assembled.cubin)
+        if stages.target.family == "nvidia":
+            cost, texts["sass"] = gpu_cost.nvidia(texts["ptx"], stages.target, stages.shared_bytes)
+            return texts, cost, None
     except TargetError as error:
         return texts, None, f"the machine code is missing: {error}"
-    return texts, assembled, None
+    return texts, gpu_cost.amd(texts["asm"]) if "asm" in texts else None, None

@@ -15,9 +15,7 @@ _HOST = "127.0.0.1"
 
 @options.verb(short_help="Edit schedules in a local web page, and see the code and its cost.")
 @click.option("--port", type=click.IntRange(0, 65535), default=0, show_default="a free one", help="Where to listen.")
-@click.option(
-    "--seconds", type=click.FloatRange(1, 600), default=10.0, show_default=True, help="Most time of an answer."
-)
+@click.option("--seconds", type=options.Number(1, 600), default=10.0, show_default=True, help="Most time of an answer.")
 @click.option(
     "--memory-mb", type=click.IntRange(256), default=4096, show_default=True, help="Most MiB of memory of an answer."
 )

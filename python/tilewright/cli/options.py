@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Callable
 from functools import reduce
@@ -81,6 +82,17 @@ def _assignment(text: str) -> tuple[str, int]:
     if found is None or len(found.group(2)) > 20:
         raise ValueError(f"{text!r} sets nothing; expected NAME=SIZE, such as kc=128")
     return found.group(1), int(found.group(2))
+
+
+class Number(click.FloatRange):
+    """The type of finite numbers within a range: NaN, which compares with nothing, lies in each of click's."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:  # noqa: ANN401
+        """The number."""
+        number = super().convert(value, param, ctx)
+        if not math.isfinite(number):
+            self.fail(f"{value} is no finite number.", param, ctx)
+        return number
 
 
 TARGET = Kind("NAME|FILE", _target)
@@ -275,6 +287,13 @@ problem = together(
     schedule,
 )
 """What is compiled, for which target, and under which schedule: the arguments of `problem.given`."""
+passes = click.option(
+    "--passes",
+    metavar="FILE",
+    expose_value=False,
+    callback=lambda context, _, given: _for_this_call(context, "TILEWRIGHT_PASSES", given or ""),
+    help="Run these passes behind the schedule: a passes.txt of `compile --dump-dir`, edited, or 'required': those that are needed.",
+)
 dumps = together(
     click.option(
         "--dump-dir",

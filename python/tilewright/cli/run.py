@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from tilewright.spec import MatmulSpec
     from tilewright.targets import GpuTarget, Target
 
-_FOR_MODULES = frozenset({"file", "target", "threads", "seed"})
+_FOR_MODULES = frozenset({"file", "target", "threads", "passes", "seed"})
 """Arguments that a whole module takes."""
 _SAMPLES = 7
 _SAMPLE_SECONDS = 0.03
@@ -29,6 +29,7 @@ _MEMINFO = Path("/proc/meminfo")
 
 @options.verb(short_help="Compile, run, check and time a product, or a module.")
 @options.problem
+@options.passes
 @click.option(
     "--vector-length",
     type=int,

@@ -4,33 +4,45 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from tilewright.cli import options, output, tune_workers
+from tilewright.cli import options, output, tune_on_paper, tune_specs, tune_workers
 from tilewright.cli.db import database, place
+from tilewright.errors import TilewrightError
 
 if TYPE_CHECKING:
     from concurrent.futures import Executor
 
+    from tilewright.payload.spec_tables import Spec
     from tilewright.records.database import Database
-    from tilewright.records.trial import Trial
-    from tilewright.spec import MatmulSpec
+    from tilewright.targets import GpuTarget, Target
 
 
 @options.verb(short_help="Search for faster choices, and keep them.")
 @options.shape(required=False)
 @options.product
 @click.option("--suite", metavar="NAME", help="The shapes of a suite of `tilewright bench`, with --dtype and --layout.")
+@click.option("--conv", metavar="NETWORK", help="The convolutions of a network, as `tilewright bench conv` has them.")
+@click.option("--attention", metavar="SUITE", help="Attention problems, as `tilewright bench attention` has them.")
+@click.option("--trace", metavar="FILE", help="What a program called, a model say, as TILEWRIGHT_TRACE=FILE wrote it.")
 @click.option(
-    "--trace", metavar="FILE", help="The products that a program called, as TILEWRIGHT_TRACE=FILE wrote them."
+    "--target",
+    type=options.TARGET,
+    default="host",
+    show_default=True,
+    help="This machine; or a GPU, whose sizes a model ranks: nothing is measured and recorded.",
 )
 @click.option("--threads", type=int, default=1, show_default=True, help="Most threads of a call.")
 @click.option(
-    "--budget", type=click.FloatRange(min=0, min_open=True), default=60.0, show_default=True, help="Seconds a product."
+    "--budget",
+    type=options.Number(0, min_open=True),
+    metavar="SECONDS",
+    default=60.0,
+    show_default=True,
+    help="Seconds a product.",
 )
 @click.option(
     "--schedule", metavar="FILE", help="A .py or .mlir file, whose knobs and alternatives are searched, for one shape."
@@ -42,7 +54,10 @@ def tune(
     shapes: Sequence[options.Extents],
     dtype: str,
     suite: str | None,
+    conv: str | None,
+    attention: str | None,
     trace: str | None,
+    target: str | Target | GpuTarget,
     threads: int,
     budget: float,
     schedule: str | None,
@@ -60,8 +75,16 @@ def tune(
     from tilewright.schedules import make
     from tilewright.schedules.models.threads import check
 
-    wanted = _wanted(shapes, dtype, suite, trace, product)
+    wanted = tune_specs.wanted(
+        shapes, dtype, {"--suite": suite, "--conv": conv, "--attention": attention, "--trace": trace}, product
+    )
     check(threads, "--threads")
+    if target != "host":
+        others = {"--executor": executor, "--schedule": schedule, "-o": tuned, "--database": database}
+        odd = [option for option, each in others.items() if each is not None] + ["--threads"] * (threads > 1)
+        if odd:
+            raise click.UsageError(f"--target with {odd[0]}; expected neither searches here nor what these are kept in")
+        return tune_on_paper.tune(wanted, _gpu(target), budget)
     if schedule is not None and (len(wanted) > 1 or executor is not None or not make.is_file(schedule)):
         where = "for" if executor is None else "with --executor, for"
         raise click.UsageError(
@@ -73,20 +96,37 @@ def tune(
         files.require_writable(Path(tuned), "-o")
     with Database(place(database)) as into:
         if executor is not None:
-            return tune_workers.tune(wanted, into, executor, threads, budget, said)
-        _here(wanted, into, threads, budget, schedule, tuned)
-        return 0
+            return tune_workers.tune(wanted, into, executor, threads, budget)
+        return _here(wanted, into, threads, budget, schedule, tuned)
+
+
+def _gpu(target: str | Target | GpuTarget) -> GpuTarget:
+    """The GPU of that name.
+
+    Raises:
+        TargetError: It is unknown.
+        click.UsageError: It is a processor, of which only this machine is tuned.
+    """
+    from tilewright import targets
+
+    found = targets.gpu(target)
+    if found is None:
+        targets.resolve(target)  # Raises: it is unknown.
+        raise click.UsageError(f"--target {target}; expected host, or a GPU: other machines are tuned on themselves")
+    return found
 
 
 def _here(
-    wanted: Sequence[MatmulSpec], into: Database, threads: int, budget: float, schedule: str | None, tuned: str | None
-) -> None:
-    """Tunes one product after the other."""
+    wanted: Sequence[Spec], into: Database, threads: int, budget: float, schedule: str | None, tuned: str | None
+) -> int:
+    """Tunes one spec after the other; 1 where one of several could not be, which does not end the others' search."""
     from tilewright import targets
     from tilewright.runtime import files
     from tilewright.tuning import product as search
+    from tilewright.tuning import spaces
 
     target = targets.resolve("host")
+    failed = 0
     with output.progress_bar() as tell:
         for number, spec in enumerate(wanted):
 
@@ -95,49 +135,16 @@ def _here(
                 tell(100 * done, 100 * len(wanted), f"{at.spec}: {at.trials} trials, best {at.best}, {at.gain:.2f}×")
 
             tell(100 * number, 100 * len(wanted), f"{spec}")
-            found = search.tune(spec, target, into, threads=threads, seconds=budget, schedule=schedule, tell=told)
-            click.echo(f"{spec}: {said(found)}")
+            try:
+                found = search.tune(spec, target, into, threads=threads, seconds=budget, schedule=schedule, tell=told)
+            except TilewrightError as error:
+                if len(wanted) == 1:
+                    raise
+                failed += 1
+                click.echo(f"{spec}: {error}")
+                continue
+            click.echo(f"{spec}: {tune_workers.said(found)}")
             if tuned is not None:
-                text = search.schedule_text(spec, target, threads, schedule, found)
+                text = spaces.schedule_text(spec, target, threads, schedule, found)
                 files.write(Path(tuned), text.encode(), "-o")
-
-
-def _wanted(
-    shapes: Sequence[options.Extents], dtype: str, suite: str | None, trace: str | None, product: dict[str, Any]
-) -> list[MatmulSpec]:
-    """What is tuned.
-
-    Raises:
-        click.UsageError: Nothing is, or two of the options say what.
-    """
-    from tilewright.cli import problem
-    from tilewright.spec import MatmulSpec
-
-    given = [name for name, each in (("--shape", shapes), ("--suite", suite), ("--trace", trace)) if each]
-    if len(given) != 1:
-        said = "neither --shape, --suite nor --trace" if not given else f"both {' and '.join(given)}"
-        raise click.UsageError(f"{said} given; expected one of them")
-    if trace:
-        from tilewright.libraries import traces
-
-        return [spec for spec in traces.read(trace).calls if isinstance(spec, MatmulSpec) and not spec.dynamic]
-    if suite:
-        from tilewright.bench import suites
-
-        with suppress(KeyError):
-            del product["batch"]
-        every = suites.suite(suite).shapes
-        return [MatmulSpec.from_dtypes(each.m, each.n, each.k, dtype, batch=each.batch, **product) for each in every]
-    return problem.specs(shapes, dtype, **product)
-
-
-def said(trial: Trial) -> str:
-    """How the last comparison ended, for people."""
-    whose = "the model's" if trial.own is None else "the schedule's own"
-    name = f"{trial.strategy} " if trial.own is None else ""
-    choice = f"{name}{output.sizes_text(trial.sizes)}"
-    against = f" {trial.model['strategy']}" if trial.own is None else ""
-    times = f"{trial.gain:.3f} times {whose}{against}, median of {len(trial.samples)} pairs"
-    if trial.verdict == "won":
-        return f"won by {choice}: {times}"
-    return f"{whose} choice stays: {choice} {trial.verdict}, {times}"
+    return 1 if failed else 0

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import click
@@ -14,20 +14,19 @@ from tilewright.errors import TilewrightError
 if TYPE_CHECKING:
     from concurrent.futures import Executor
 
+    from tilewright.payload.spec_tables import Spec
     from tilewright.records.database import Database
     from tilewright.records.trial import Trial
-    from tilewright.spec import MatmulSpec
 
 
 def tune(
-    wanted: Sequence[MatmulSpec],
+    wanted: Sequence[Spec],
     into: Database,
     executor: Executor,
     threads: int,
     budget: float,
-    said: Callable[[Trial], str],
 ) -> int:
-    """Tunes products on the workers of an executor, and prints what came of each; 1 where one could not be.
+    """Tunes products and operators on the workers of an executor, and prints what came of each; 1 where one could not be.
 
     Args:
         wanted: The products.
@@ -35,7 +34,6 @@ def tune(
         executor: Whose workers search.
         threads: Most threads of a call.
         budget: Seconds a product.
-        said: How a last comparison ended, for people.
     """
     from tilewright.tuning import many
 
@@ -43,7 +41,7 @@ def tune(
     with output.progress_bar() as tell:
         ended = 0
 
-        def told(count: int, spec: MatmulSpec, trial: Trial) -> None:
+        def told(count: int, spec: Spec, trial: Trial) -> None:
             tell(ended, len(wanted), f"{count} trials; {spec}: {trial.strategy}, {trial.gain:.2f}×")
 
         for spec, found in many.tune(wanted, into, executor, threads=threads, seconds=budget, tell=told):
@@ -55,3 +53,15 @@ def tune(
             else:
                 click.echo(f"{spec}: {said(found)}")
     return 1 if failed else 0
+
+
+def said(trial: Trial) -> str:
+    """How the last comparison ended, for people."""
+    whose = "the model's" if trial.own is None else "the schedule's own"
+    name = f"{trial.strategy} " if trial.own is None else ""
+    choice = f"{name}{output.sizes_text(trial.sizes)}"
+    against = f" {trial.model['strategy']}" if trial.own is None else ""
+    times = f"{trial.gain:.3f} times {whose}{against}, median of {len(trial.samples)} pairs"
+    if trial.verdict == "won":
+        return f"won by {choice}: {times}"
+    return f"{whose} choice stays: {choice} {trial.verdict}, {times}"

@@ -66,6 +66,10 @@ class Grid:
             self._along[axes] = self.comm.Split(number(others), number(axes))
         return self._along[axes]
 
+    def all_agree(self, fine: bool) -> bool:
+        """Whether all processes say so, which they do together."""
+        return fine if math.prod(self.shape) == 1 else all(self.comm.allgather(fine))
+
     def kept(self, key: Hashable, make: Callable[[], Any]) -> Any:  # noqa: ANN401 - what is made
         """What was made for a key on this grid, or is made now."""
         if key not in self._kept:

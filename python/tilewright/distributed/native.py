@@ -7,6 +7,7 @@ calls of kernels in place of products, the LLVM dialect (`tilewright-mpi-to-llvm
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
@@ -18,7 +19,7 @@ from tilewright.lowering.run import run_passes
 from tilewright.lowering.types import half_floats
 from tilewright.mlir import ir
 from tilewright.mlir._mlir_libs import _tilewright
-from tilewright.mlir.dialects import arith, func, memref
+from tilewright.mlir.dialects import arith, func, linalg, memref
 from tilewright.spec import MatmulSpec
 from tilewright.targets.base import Target
 
@@ -33,6 +34,8 @@ _LOOPS = """builtin.module(
     convert-linalg-to-loops, expand-strided-metadata, lower-affine, convert-scf-to-cf, canonicalize, cse
 )"""
 _LLVM = "builtin.module(tilewright-mpi-to-llvm, reconcile-unrealized-casts)"
+ALIGNMENT = 64
+"""Of buffers, in bytes: a cache line."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,16 +43,18 @@ class Native:
     """A compiled program.
 
     Attributes:
-        object: Its object, with the function `payload.abi.ENTRY`: ``int32_t matmul(const A *, const B *, int64_t comm..., C *)``. It
-            returns 0; MPI's error code; or less than zero, what a kernel returned.
+        object: Its object, with the function `payload.abi.ENTRY`: ``int32_t matmul(const A *, const B *, int64_t comm..., C *, void *)``.
+            It takes memory for panels last, and returns 0; MPI's error code; or less than zero, what a kernel returned.
         kernels: The products that it calls, by the symbol of each kernel.
         communicators: For each that it takes, the axes of the grid along which its processes differ.
+        workspace: Bytes of that memory, which starts at a multiple of `ALIGNMENT`.
         texts: Its stages, by name: "mpi", "bufferized", "llvmir".
     """
 
     object: bytes
     kernels: dict[str, MatmulSpec]
     communicators: tuple[tuple[int, ...], ...]
+    workspace: int
     texts: dict[str, str]
 
 
@@ -82,7 +87,8 @@ def build(program: Program, implementation: str, target: Target, *, panels: int,
         function = _function(module)
         communicators = _communicators(function)
         kernels = _call_kernels(module, function, program.local)
-        _free(function)
+        _copy_in_loops(function)
+        workspace = _place(function)
         texts["bufferized"] = str(module)
         run_passes(module, _LOOPS, "llvm")
         run_passes(module, half_floats.EXPAND_BF16, "llvm")
@@ -93,7 +99,7 @@ def build(program: Program, implementation: str, target: Target, *, panels: int,
         run_passes(module, _LLVM, "llvm")
         half_floats.move_as_integers(module.operation)
         texts["llvmir"] = code.optimize(llvmir.translated(module.operation), target)
-    return Native(code.object_file(texts["llvmir"], target), kernels, communicators, texts)
+    return Native(code.object_file(texts["llvmir"], target), kernels, communicators, workspace, texts)
 
 
 def _function(module: ir.Module) -> func.FuncOp:
@@ -172,14 +178,57 @@ def _return(function: func.FuncOp, code_: ir.Value) -> None:
         last.operands[0] = arith.select(fine, arith.subi(none, code_), status)
 
 
-def _free(function: func.FuncOp) -> None:
-    """Frees, in the end, buffers that nothing frees. The messages' own are freed once they have been sent."""
-    block = function.entry_block
-    for op in [each.operation for each in block.operations]:
-        if op.name != "memref.alloc" or any(use.owner.name == "memref.dealloc" for use in op.results[0].uses):
+def _copy_in_loops(function: func.FuncOp) -> None:
+    """Replaces copies by ops that become loops: those of matrices with gaps between rows would call MLIR's runtime library."""
+    for op in [each.operation for each in function.entry_block.operations]:
+        if op.name == "memref.copy":
+            with ir.InsertionPoint(op), op.location:
+                linalg.copy(op.operands[0], outs=[op.operands[1]])
+            op.erase()
+
+
+def _place(function: func.FuncOp) -> int:
+    """Puts all buffers into one further argument, each where no other is while it lives; returns how many bytes that has.
+
+    Calls allocate nothing, so that none fails for want of memory while other processes wait for it. Buffers that nothing frees live until
+    the end; the messages' own until they have been sent.
+    """
+    ops = [each.operation for each in function.entry_block.operations]
+    frees = {op.operands[0]: number for number, op in enumerate(ops) if op.name == "memref.dealloc"}
+    live: list[tuple[int, int, int]] = []
+    places: dict[int, int] = {}
+    total = 0
+    for number, op in enumerate(ops):
+        if op.name != "memref.alloc":
             continue
-        with ir.InsertionPoint(block.operations[len(block.operations) - 1]), op.location:
-            memref.DeallocOp(op.results[0])
+        live = [each for each in live if each[2] > number]
+        start, size = 0, _bytes(ir.MemRefType(op.results[0].type))
+        for first, last, _ in sorted(live):
+            if first - start >= size:
+                break
+            start = max(start, last)
+        live.append((start, start + size, frees.get(op.results[0], len(ops))))
+        places[number], total = start, max(total, start + size)
+    memory = function.entry_block.add_argument(ir.MemRefType.get([total], _int(8)), function.location)
+    for number in frees.values():
+        ops[number].erase()
+    for number, start in places.items():
+        op = ops[number]
+        with ir.InsertionPoint(op), op.location:
+            at = arith.constant(ir.IndexType.get(), start)
+            op.results[0].replace_all_uses_with(memref.view(op.results[0].type, memory, at, []))
+        op.erase()
+    kinds, attributes = [each.type for each in function.entry_block.arguments], list(function.arg_attrs)
+    function.attributes["function_type"] = ir.TypeAttr.get(ir.FunctionType.get(kinds, function.type.results))
+    function.arg_attrs = [*attributes, ir.DictAttr.get({})]
+    return total
+
+
+def _bytes(buffer: ir.MemRefType) -> int:
+    """The bytes of a buffer of static shape, whole lines of them."""
+    element = buffer.element_type
+    bits = (ir.IntegerType if isinstance(element, ir.IntegerType) else ir.FloatType)(element).width
+    return -(-math.prod(buffer.shape) * bits // (8 * ALIGNMENT)) * ALIGNMENT
 
 
 def _int(bits: int) -> ir.Type:

@@ -18,6 +18,7 @@ from tilewright.distributed.shardings import Sharding, named
 from tilewright.dtypes import from_numpy, to_numpy
 from tilewright.errors import OperandError, SpecError, TilewrightError
 from tilewright.payload.abi import ENTRY, OUT_OF_MEMORY
+from tilewright.payload.samples import aligned
 from tilewright.spec import MatmulSpec
 from tilewright.tuning.calls import compile as compile_one
 
@@ -70,7 +71,8 @@ class Product:
         }
         self._grid = grid
         self._handles = [implementation.handle(grid.along(axes)) for axes in self.native.communicators]
-        arguments = [ctypes.c_void_p] * 2 + [ctypes.c_int64] * len(self._handles) + [ctypes.c_void_p]
+        self._memory = _memory(self.native.workspace, grid, spec)
+        arguments = [ctypes.c_void_p] * 2 + [ctypes.c_int64] * len(self._handles) + [ctypes.c_void_p] * 2
         self._function = ctypes.CFUNCTYPE(ctypes.c_int32, *arguments)(self._code.address)
 
     @property
@@ -93,7 +95,7 @@ class Product:
 
         Raises:
             OperandError: An operand has another shape or type, is not contiguous, or `out` shares memory with another one.
-            MemoryError: A kernel had none for its panels.
+            MemoryError: A kernel of this process had none for its panels; those of the others go on.
             TilewrightError: MPI refused a message; or the grid is closed.
         """
         if self._grid.is_closed:
@@ -105,7 +107,7 @@ class Product:
             _require(name, each, self._blocks[name], to_numpy(types[name]))
         if any(np.may_share_memory(out, each) for each in (a, b)):
             raise OperandError("it shares memory with an operand", where="c", remedy="Give another array")
-        status = self._function(a.ctypes.data, b.ctypes.data, *self._handles, out.ctypes.data)
+        status = self._function(a.ctypes.data, b.ctypes.data, *self._handles, out.ctypes.data, self._memory.ctypes.data)
         if status == -OUT_OF_MEMORY:
             raise MemoryError(f"no memory for the panels of {self.spec}")
         if status < 0:
@@ -133,13 +135,14 @@ def compile(
         grid: How many processes each axis of the grid has; None: one axis, or, where the schedule has two, two that are as equal as can be.
         schedule: A name of `SCHEDULES`, or a `Sharding`.
         threads: Most threads of a process.
-        panels: In how many panels a process's block of K is sent, at most: while one is computed, the next one is sent. None: as many as a
-            model says.
+        panels: In how many panels a process's block is sent, at most: of A or B, the next one while one is computed; of sums that are cut,
+            the one before. None: as many as a model says; one where sums alone are sent.
 
     Raises:
         SpecError: The product, the grid or the schedule do not fit each other; or `panels` is no int above zero.
         LoweringError: MLIR splits the product in a way for which there are no steps here.
         TilewrightError: mpi4py is not installed; or as `tilewright.compile`.
+        MemoryError: A process has no memory for the panels that are sent; all of them raise it. Calls allocate none for these.
     """
     if panels is not None and (isinstance(panels, bool) or not isinstance(panels, int) or panels < 1):
         raise SpecError(f"panels={panels!r}", where="distributed", expected="an int above zero, or None")
@@ -222,7 +225,22 @@ def _require(name: str, given: object, shape: tuple[int, int], dtype: np.dtype[A
         )
 
 
+def _memory(size: int, grid: Grid, spec: MatmulSpec) -> Array:
+    """Memory for a product's panels. Raises MemoryError in every process where one has none: nobody waits for it then."""
+    try:
+        made = aligned((size,), np.dtype(np.uint8))
+    except MemoryError:
+        made = None
+    if not grid.all_agree(made is not None) or made is None:
+        raise MemoryError(f"a process has no memory for the panels of {spec}: {size} bytes")
+    return made
+
+
 def _panels(made: Program) -> int:
     """In how many panels a block is sent: each so large that kernels are fast, few for the ends of the pipeline to be short."""
     extents = [made.blocks[each.operand][each.dimension] for each in made.gathers if made.count(each) > 1]
+    if (
+        not extents
+    ):  # Sums alone are cheaper to send at once, unless the network moves them by itself, which nobody says.
+        return 1
     return max(1, min([_MOST_PANELS, *(extent // _PANEL for extent in extents)]))

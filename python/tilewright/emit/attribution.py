@@ -10,15 +10,21 @@ from pathlib import Path
 
 from tilewright.emit.assembly import ORIGIN
 
+AMD, NVIDIA = ";", "//"
+"""What starts a comment in assembly for GPUs."""
 _NODE = re.compile(r"^!(\d+) = (?:distinct )?!(DI\w+)\((.*)\)$", re.MULTILINE)
 _FIELD = re.compile(r'(\w+): (?:!(\d+)|"((?:[^"\\]|\\.)*)"|([^,]*))')
-_FILE = re.compile(r'\s*\.file\s+(\d+)\s+"([^"]*)"(?:\s+"([^"]*)")?')
+_FILE = re.compile(r'^\s*\.file\s+(\d+)\s+"([^"]*)"(?:\s+"([^"]*)")?', re.MULTILINE)
 _PLACE = re.compile(r"\s*\.loc\s+(\d+)\s+(\d+)\s+(\d+)")
-_TABLE = re.compile(r"\s*(\.L(tmp|func_begin|func_end|info|debug|str|abbrev|section)|\.(file|loc|cfi_sections)\b)")
+_TABLE = re.compile(
+    r"\s*((\.L|\$L__)(tmp|func_begin|func_end|info|debug|str|abbrev|section)|\.(file|loc|cfi_sections)\b)"
+)
 _DEBUG_SECTION = re.compile(r"\s*\.section\s+\.debug")
 _DEBUG = re.compile(r",? !dbg !(\d+)")
 _TABLES_IR = re.compile(r"^!(\d+ = (distinct )?!DI|llvm\.dbg\.).*\n", re.MULTILINE)
 _SECTION = re.compile(r"\s*\.(section|text|data|bss)\b")
+_SASS_PLACE = re.compile(r'\s*//## File "([^"]*)", line (\d+)')
+_SASS = re.compile(r"\s+/\*[0-9a-f]{4,}\*/")
 _NO_FILE = "tilewright"
 """The file of what no schedule made."""
 _LOOP = "loop"
@@ -61,6 +67,8 @@ def annotated(asm: str, llvm_ir: str, comment: str) -> str:
     """
     loops = {each.key: each.origin.loops for each in places(llvm_ir).values() if each.origin}
     files: dict[str, str] = {}
+    for number, folder, name in _FILE.findall(asm):  # PTX has them at its end.
+        files[number] = f"{folder}/{name}" if folder and name else folder or name
     lines: list[str] = []
     origin, in_table = "", False
     for line in asm.splitlines():
@@ -68,10 +76,7 @@ def annotated(asm: str, llvm_ir: str, comment: str) -> str:
             in_table = _DEBUG_SECTION.match(line) is not None
         if in_table:
             continue
-        if found := _FILE.match(line):
-            number, folder, name = found.groups()
-            files[number] = folder if name is None else f"{folder}/{name}" if folder else name
-        elif found := _PLACE.match(line):
+        if found := _PLACE.match(line):
             file, row = files[found[1]], int(found[2])
             if row:
                 place = Origin(_short(file), row, loops.get((file, row, int(found[3])), ()))
@@ -81,6 +86,18 @@ def annotated(asm: str, llvm_ir: str, comment: str) -> str:
         elif not _TABLE.match(line):
             is_instruction = line.startswith("\t") and not line.startswith("\t.") and line.strip() != ""
             lines.append(f"{line}{origin}" if is_instruction else line)
+    return "\n".join(lines) + "\n"
+
+
+def annotated_sass(disassembly: str) -> str:
+    """What nvdisasm prints with lines, these behind each instruction, as `annotated` has them. The loops are not in it."""
+    lines: list[str] = []
+    origin = ""
+    for line in disassembly.splitlines():
+        if found := _SASS_PLACE.match(line):
+            origin = f" {NVIDIA} {ORIGIN}{_short(found[1])}:{found[2]}" if int(found[2]) else ""
+        else:
+            lines.append(f"{line}{origin}" if _SASS.match(line) else line)
     return "\n".join(lines) + "\n"
 
 

@@ -17,13 +17,16 @@ from dataclasses import asdict, dataclass, replace
 from multiprocessing.connection import Connection
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tilewright import knobs
 from tilewright.emit import reproducers
 from tilewright.errors import LoweringError, ScheduleError, SpecError, TilewrightError
 from tilewright.processes.child import Child, ChildEndedError
 from tilewright.targets.base import Cache, Target
+
+if TYPE_CHECKING:
+    from tilewright.schedules.plan import Plan
 
 _TOLD = "told"
 """The key of what the child sends before its answer."""
@@ -121,6 +124,15 @@ class EndedError(Exception):
         users = [(file, int(line)) for file, line in frames if _is_users(file)]
         file, line = users[0] if users else (None, None)
         return ScheduleError(f"the schedule {self.reason}", where=None if file else name, file=file, line=line)
+
+
+def is_needed(plan: Plan | None) -> bool:
+    """Whether a compilation has to be in a child: the schedule is a user's, or the list of passes behind it is.
+
+    Args:
+        plan: The plan; None for plans of ours.
+    """
+    return (plan is not None and not plan.trusted) or knobs.load().passes is not None
 
 
 def _is_users(file: str) -> bool:

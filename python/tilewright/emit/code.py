@@ -6,25 +6,30 @@ from __future__ import annotations
 from tilewright import _codegen
 from tilewright.emit import za_state
 from tilewright.errors import LoweringError
-from tilewright.lowering import instrument
+from tilewright.lowering import chosen_passes, instrument
 from tilewright.targets.base import Target
 from tilewright.targets.gpu import GpuTarget
 
+_LEVEL = 3
+"""Of LLVM's optimizations: O3."""
+
 
 def optimize(llvmir: str, target: Target | GpuTarget) -> str:
-    """Runs LLVM's O3 pipeline for `target`, on what `llvmir` has and what saves ZA where that is needed.
+    """Runs LLVM's O3 pipeline for `target`, or what a user has put in its place, on `llvmir` and what saves ZA where that is needed.
 
     Raises:
         LoweringError: LLVM refused the IR or the target.
     """
     if za_state.is_needed(llvmir):
-        llvmir += za_state.text(target.feature_string)
+        llvmir += za_state.text(target.feature_string, tables="!llvm.dbg.cu" in llvmir)
     machine = {"triple": target.triple, "cpu": target.cpu, "features": target.feature_string}
+    passes = chosen_passes.of_llvm("llvmir", lambda level: _codegen.default_passes(level=level, **machine), _LEVEL)
     with instrument.group("llvmir", "LLVM's passes", "ll", lambda: llvmir) as group:
         try:
             if group is None:
-                return _codegen.optimize(llvmir, level=3, **machine)
-            text, runs = _codegen.optimize_watched(llvmir, level=3, texts=group.text is not None, **machine)
+                return _codegen.optimize(llvmir, level=_LEVEL, passes=passes, **machine)
+            texts = group.text is not None
+            text, runs = _codegen.optimize_watched(llvmir, level=_LEVEL, passes=passes, texts=texts, **machine)
         except ValueError as e:
             raise LoweringError(str(e), stage="llvmir") from None
         for name, seconds, after in runs:

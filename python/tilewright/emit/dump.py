@@ -9,6 +9,8 @@ from pathlib import Path
 
 from tilewright.errors import TilewrightError
 
+PASSES = "passes.txt"
+"""The file that lists the passes that ran behind the schedule."""
 _SUFFIXES = {"llvmir": "ll", "asm": "s", "ptx": "ptx", "obj": "o"}
 """The suffixes of stages that are no MLIR."""
 

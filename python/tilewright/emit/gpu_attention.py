@@ -19,8 +19,8 @@ from tilewright.mlir import ir
 from tilewright.payload import attention as payload
 from tilewright.payload.text import parse
 from tilewright.schedules import decisions
-from tilewright.schedules.decisions import SharedSoftmax
-from tilewright.schedules.models import shared_softmax as model
+from tilewright.schedules.decisions import SharedSoftmax, WarpGroupSoftmax
+from tilewright.schedules.models import shared_softmax, warp_group_softmax
 
 
 class GpuAttention(GpuCode):
@@ -33,10 +33,11 @@ class GpuAttention(GpuCode):
         make: Callable[[Any, ir.Context], ir.Module | None],
         *,
         aligned: bool,
+        boxed: bool,
     ) -> None:
-        """Takes what makes the schedule, and whether rows are aligned."""
+        """Takes what makes the schedule, and whether rows of operands and of the result are aligned."""
         super().__init__(stages)
-        self._context, self._make, self._aligned = context, make, aligned
+        self._context, self._make, self._form = context, make, attention.Form(aligned, boxed)
 
     def payload(self) -> str:
         """The payload, in linalg on tensors."""
@@ -65,23 +66,26 @@ class GpuAttention(GpuCode):
             softmax, decision = _decided(whole.operation)
             with softmax.location:
                 found = chain.read(whole, softmax)
-                model.check(decision, found, stages.target)
-                self.module = attention.build(found, decision, stages.target, aligned=self._aligned)
+                if isinstance(decision, SharedSoftmax):
+                    shared_softmax.check(decision, found, stages.target)
+                else:
+                    warp_group_softmax.check(decision, found, len(found.batch) + 1, stages.target)
+                self.module, boxes = attention.build(found, decision, stages.target, self._form)
         except ScheduleError as error:
             raise run.located(error, self.deciding, stages.strategy) from None
-        stages.sizes = decision
+        stages.sizes, stages.boxes = decision, tuple(boxes)
         text = expand(stages, self.module)
         kernel.lower_vectors(self.module, attention.lanes(decision))
         return text
 
 
-def _decided(function: ir.Operation) -> tuple[ir.Operation, SharedSoftmax]:
+def _decided(function: ir.Operation) -> tuple[ir.Operation, SharedSoftmax | WarpGroupSoftmax]:
     """The softmax of a function that carries a decision, and that."""
     found = [op for op in operations(function) if decisions.SOFTMAX in op.attributes]
     decision = decisions.of(found[0], decisions.SOFTMAX) if len(found) == 1 else None
-    if not isinstance(decision, SharedSoftmax):
+    if not isinstance(decision, SharedSoftmax | WarpGroupSoftmax):
         raise ScheduleError(
-            "no #tilewright.shared_softmax says how a block of threads computes the function",
+            "neither a #tilewright.shared_softmax nor a #tilewright.warp_group_softmax says how threads compute the function",
             expected="one, on the softmax",
             remedy="Let the schedule decide on it, as the operator's own does: kernel.asm['schedule'] prints that",
         )

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from types import MappingProxyType
 
-from tilewright.emit import gpu, shared
+from tilewright.emit import attribution, gpu, shared
 from tilewright.emit.gpu import GpuStages
 from tilewright.errors import LoweringError, SpecError, TargetError
 
@@ -55,7 +55,7 @@ def made(stages: GpuStages, wanted: str) -> bytes:
 
 
 def disassembly(cubin: bytes) -> str:
-    """NVIDIA's machine code as text, by nvdisasm.
+    """NVIDIA's machine code as text, by nvdisasm; behind each instruction its line of the schedule, where the code tells it.
 
     Raises:
         TargetError: There is no nvdisasm.
@@ -71,10 +71,10 @@ def disassembly(cubin: bytes) -> str:
     with tempfile.TemporaryDirectory(prefix="tilewright-") as folder:
         file = Path(folder, "kernel.cubin")
         file.write_bytes(cubin)
-        done = subprocess.run([program, "-c", str(file)], capture_output=True, text=True, check=False)
+        done = subprocess.run([program, "-c", "-g", str(file)], capture_output=True, text=True, check=False)
     if done.returncode:
         raise LoweringError(f"nvdisasm refused the code: {done.stderr.strip()}", stage="sass")
-    return done.stdout
+    return attribution.annotated_sass(done.stdout)
 
 
 def opcodes(sass: str) -> Counter[str]:

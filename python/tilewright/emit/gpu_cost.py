@@ -8,7 +8,8 @@ from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from tilewright.emit import gpu_code
+from tilewright.emit import gpu_code, ptxas
+from tilewright.targets.gpu import GpuTarget
 
 _PRODUCTS = (
     "UTCHMMA",
@@ -53,6 +54,18 @@ class Cost:
     spills: int
     shared_bytes: int
     mix: Mapping[str, int]
+
+
+def nvidia(ptx: str, target: GpuTarget, shared_bytes: int) -> tuple[Cost, str]:
+    """The cost of NVIDIA's kernels, from their PTX, and their machine code as text; a block has so many bytes of shared memory.
+
+    Raises:
+        TargetError: NVIDIA's assembler or disassembler is missing.
+        LoweringError: The assembler refused the PTX.
+    """
+    made = ptxas.assemble_text(ptx, target.cpu)
+    sass = gpu_code.disassembly(made.cubin)
+    return Cost(made.registers, made.spill_bytes, shared_bytes, mix(sass)), sass
 
 
 def amd(asm: str) -> Cost:

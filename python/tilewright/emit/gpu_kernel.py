@@ -4,10 +4,10 @@
 from __future__ import annotations
 
 from tilewright.codegen.gpu import kernel, nibbles, spirv, whole_rows, words
-from tilewright.emit import code, device_functions, llvmir
+from tilewright.emit import attribution, code, device_functions, llvmir
 from tilewright.emit.gpu_stages import GpuStages
 from tilewright.errors import LoweringError, ScheduleError
-from tilewright.lowering import run
+from tilewright.lowering import line_tables, run
 from tilewright.lowering.types import math_functions, small_floats
 from tilewright.mlir import ir
 
@@ -36,6 +36,7 @@ class GpuCode:
         """The LLVM dialect with NVIDIA's intrinsics."""
         stages = self.stages
         outlined = kernel.outline(self.module, stages.sizes.threads)
+        line_tables.mark_loops(outlined, "nvvm")
         run.run_passes(outlined, kernel.TO_NVVM, "nvvm")
         kernel.hold_registers(outlined, getattr(stages.sizes, "blocks", 1), getattr(stages.sizes, "resident", 1))
         kernel.pass_by_value(outlined, len(stages.boxes))
@@ -50,6 +51,7 @@ class GpuCode:
         self._check_shared(kernel.tile_bytes(self.module))
         outlined = kernel.outline(self.module, stages.sizes.threads)
         kernel.order_shared_memory_only(outlined)
+        line_tables.mark_loops(outlined, "rocdl")
         run.run_passes(outlined, kernel.TO_ROCDL.format(chip=stages.target.cpu), "rocdl")
         self.module = outlined
         return str(outlined)
@@ -64,6 +66,7 @@ class GpuCode:
 
     def llvmir(self) -> str:
         """LLVM IR, optimized for the target."""
+        line_tables.add(self.module, directives=self.stages.target.family == "nvidia")
         container = self.module.body.operations[0].operation
         if "llvm.data_layout" in container.attributes and self.stages.target.family == "amd":
             del container.attributes["llvm.data_layout"]  # LLVM's own differs in how it is written.
@@ -85,14 +88,16 @@ class GpuCode:
             raise error if self.deciding is None else run.located(error, self.deciding, stages.strategy)
 
     def ptx(self) -> str:
-        """PTX, which is the object too."""
-        text = self.asm()
+        """PTX, which is the object too; with line tables, it tells the lines of the schedule, as ``.loc``."""
+        text = code.assembly(self.stages.texts["llvmir"], self.stages.target)
         self.stages.object = text.encode()
         return text
 
     def asm(self) -> str:
-        """Assembly of the target."""
-        return code.assembly(self.stages.texts["llvmir"], self.stages.target)
+        """Assembly of AMD's GPUs."""
+        llvm_ir = self.stages.texts["llvmir"]
+        text = code.assembly(llvm_ir, self.stages.target)
+        return attribution.annotated(text, llvm_ir, attribution.AMD) if line_tables.wanted() else text
 
     def obj(self) -> bytes:
         """An object, of which a linker makes a code object."""

@@ -4,6 +4,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Any
 
 from tilewright.codegen.gpu import strategies
@@ -18,15 +20,41 @@ from tilewright.mlir import ir
 from tilewright.operator_specs import AttentionSpec, OperatorSpec
 from tilewright.payload.attention_pass import AttentionPass
 from tilewright.payload.conv2d_products import of_launch, reads_patches
-from tilewright.schedules.gpu import shared_softmax
+from tilewright.schedules.gpu import shared_softmax, warp_group_softmax
 from tilewright.spec import MatmulSpec
 from tilewright.targets.gpu import GpuTarget
+
+
+@dataclass(frozen=True, slots=True)
+class _Attention:
+    """A strategy for attention.
+
+    Attributes:
+        does: Whether it computes a spec on a target.
+        sizes: Its sizes, of which some are given by name.
+        schedule: The schedule, from a spec, a target and sizes.
+    """
+
+    does: Callable[[AttentionSpec, GpuTarget], bool]
+    sizes: Callable[[AttentionSpec, GpuTarget, Mapping[str, Any]], Any]
+    schedule: Callable[[AttentionSpec, GpuTarget, Any], ir.Module]
+
+
+_ATTENTION: Mapping[str, _Attention] = MappingProxyType(
+    {
+        "warp_group_softmax": _Attention(
+            warp_group_softmax.does, warp_group_softmax.sizes, warp_group_softmax.warp_group_softmax
+        ),
+        "shared_softmax": _Attention(lambda spec, target: True, shared_softmax.sizes, shared_softmax.shared_softmax),
+    }
+)
+"""What carries out each of `ATTENTION_STRATEGIES`."""
 
 
 def able(spec: Computed, target: GpuTarget) -> list[str]:
     """The strategies that compute `spec` on a target, the best one first."""
     if isinstance(spec, AttentionSpec):
-        return [shared_softmax.shared_softmax.__name__]
+        return [name for name, row in _ATTENTION.items() if row.does(spec, target)]
     if isinstance(spec, MatmulSpec):
         return strategies.able(spec, target)
     return strategies.able(of_launch(spec), target, scattered=reads_patches(spec))
@@ -41,8 +69,8 @@ def planned(
         ScheduleError: A parameter is unknown, or sizes do not fit.
     """
     if isinstance(spec, AttentionSpec):
-        made = shared_softmax.sizes(spec, target, parameters)
-        return made, lambda given: shared_softmax.shared_softmax(given, target, made)
+        made = _ATTENTION[name].sizes(spec, target, parameters)
+        return made, lambda given: _ATTENTION[name].schedule(given, target, made)
     row = strategies.CARRIERS[name]
     sizes = row.sizes(spec if isinstance(spec, MatmulSpec) else of_launch(spec), target, parameters)
     return sizes, lambda given: row.schedule(given, sizes)
@@ -65,7 +93,7 @@ def code_of(
 ) -> GpuCode:
     """The kernel of a record on its way, under the schedule that `make` makes."""
     if isinstance(stages.spec, AttentionPass):
-        return GpuAttention(stages, context, make, aligned=aligned)
+        return GpuAttention(stages, context, make, aligned=aligned, boxed=boxed)
     return GpuProduct(stages, context, make, aligned=aligned, boxed=boxed)
 
 

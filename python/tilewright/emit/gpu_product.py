@@ -66,8 +66,8 @@ class GpuProduct(GpuCode):
         function = run.payload_function(self.module, "threads").operation
         try:
             row, stages.sizes = decided(function, stages.spec, stages.target)
-            with function.location:
-                blocks = threads.over_blocks(function)
+            blocks = threads.over_blocks(function)
+            with decisions.place(function):
                 stages.boxes = tuple(
                     row.share(blocks, finished, stages.target, stages.sizes, self._aligned, self._boxed)
                 )

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""Compiles under a user's schedule in a child process, so that a crash, an endless loop or a lack of memory is an error.
+"""Compiles under a user's schedule or list of passes in a child process: a crash, an endless loop or a lack of memory is an error.
 
-A schedule in Python runs there too. MLIR's packages are built without assertions: a wrong schedule can end the process that runs it.
+A schedule in Python runs there too; `child.is_needed` says when it is done here.
+MLIR's packages are built without assertions: a wrong schedule can end the process that runs it.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ import pickle
 import sys
 from typing import Any
 
+from tilewright import knobs
 from tilewright.emit import child, pipeline
 from tilewright.emit.built import Built
 from tilewright.emit.gpu_stages import Computed, GpuStages, from_json
@@ -28,13 +30,13 @@ _WORKER = "tilewright.emit.worker"
 
 
 def build(spec: MatmulSpec, target: Target, plan: Plan, **wanted: Any) -> Stages:  # noqa: ANN401 - fields of Wanted
-    """As `stages.build`, under a user's schedule, in a child process.
+    """As `stages.build`, in a child process.
 
     Raises:
         ScheduleError: The schedule does not fit, or, in Python, crashed or took too long.
         LoweringError: A later stage failed; MLIR crashed or took too long, and the error names a reproducer.
     """
-    command = f"{_product(spec)} --schedule schedule.mlir --emit asm -o -\n"
+    command = f"{_product(spec)} --target {target.name}{_schedule(plan)} --emit asm -o -\n"
     answer = _answer(plan, {"spec": spec, "scheduled": spec, "target": target, "wanted": wanted}, command)
     packed = PackedFormat.from_header(bytes.fromhex(answer["packed"])) if answer["packed"] else None
     fields = pipeline.from_answer(answer)
@@ -55,7 +57,7 @@ def build_gpu(
     Args:
         spec: What to compute.
         target: For which GPU.
-        plan: The user's schedule, and the sizes that it is given.
+        plan: The user's schedule, and the sizes that it is given; or a strategy, and those that override its own by name.
         scheduled: What it is made for.
         aligned: As for `gpu.build`.
         boxed: Likewise.
@@ -64,7 +66,7 @@ def build_gpu(
         ScheduleError: The schedule does not fit, or says nothing of the order in which it sums where that has to be known.
         LoweringError: A later stage failed; MLIR crashed or took too long, and the error names a reproducer.
     """
-    if isinstance(spec, MatmulSpec) and spec.deterministic:
+    if isinstance(spec, MatmulSpec) and spec.deterministic and not plan.trusted:
         raise ScheduleError(
             "the summation order of a user's schedule is unspecified",
             where="deterministic=True",
@@ -72,9 +74,9 @@ def build_gpu(
         )
     form = {"aligned": aligned, "boxed": boxed}
     wanted = {"spec": spec, "scheduled": scheduled, "target": target, "wanted": form}
-    command = f'tilewright.compile({spec!r}, "{target.name}", schedule="schedule.mlir")\n'
+    command = _call(spec, target, plan)
     if isinstance(spec, MatmulSpec):
-        command = f"{_product(spec)} --target {target.name} --schedule schedule.mlir --emit threads -o -\n"
+        command = f"{_product(spec)} --target {target.name}{_schedule(plan)} --emit threads -o -\n"
     answer = _answer(plan, wanted, command)
     return from_json(answer, spec, target, base64.b64decode(answer["code"]), cached=False)
 
@@ -86,32 +88,70 @@ def build_operator(
     scheduled: OperatorSpec | MatmulSpec,
     **wanted: Any,  # noqa: ANN401 - fields of Wanted
 ) -> Built:
-    """As `operators.compiled`, under a user's schedule, which is made for `scheduled`, in a child process.
+    """As `operators.compiled`, in a child process; a user's schedule is made for `scheduled`.
 
     Raises:
         ScheduleError: The schedule does not fit, or, in Python, crashed or took too long.
         LoweringError: A later stage failed; MLIR crashed or took too long, and the error names a reproducer.
     """
-    command = f'tilewright.compile({spec!r}, "{target.name}", schedule="schedule.mlir")\n'
+    command = _call(spec, target, plan)
     return Built.from_json(
         _answer(plan, {"spec": spec, "scheduled": scheduled, "target": target, "wanted": wanted}, command)
+    )
+
+
+def build_chain(stages: tuple[MatmulSpec, ...], name: str, target: Target, threads: int, **wanted: Any) -> Built:  # noqa: ANN401
+    """As `chain.compiled`, in a child process.
+
+    Raises:
+        ScheduleError: A schedule does not fit.
+        LoweringError: A later stage failed; MLIR crashed or took too long, and the error names a reproducer.
+    """
+    plan, wanted = Plan(name, None, threads=threads), {"name": name, "threads": threads, **wanted}
+    command = f'tilewright.compile_chain({stages!r}, "{target.name}", threads={threads})\n'
+    return Built.from_json(
+        _answer(plan, {"spec": stages, "scheduled": stages, "target": target, "wanted": wanted}, command)
     )
 
 
 def _answer(plan: Plan, wanted: dict[str, Any], command: str) -> dict[str, Any]:
     """What the child answers; `command` makes what went wrong happen again."""
     request: dict[str, Any] = {"plan": _pickled(plan), "wanted": base64.b64encode(pickle.dumps(wanted)).decode()}
-    if plan.text is None:
+    if plan.text is None and not plan.trusted:
         # What a user's code may import: what it could in this process.
         request["paths"] = [os.path.abspath(path) for path in sys.path]
     try:
         return child.ask(_WORKER, request, child.Limits.of_compilation())
     except child.EndedError as ended:
-        if plan.text is None and ended.stage == "schedule":
+        if plan.text is None and not plan.trusted and ended.stage == "schedule":
             raise ended.as_schedule_error(plan.name) from None
-        schedule = ended.told.get("schedule", plan.text or "")
-        files = {"schedule.mlir": schedule, "README.txt": command}
-        raise ended.as_error(files, "The schedule and how to run it are") from None
+        files, passes = {}, knobs.load().pass_list()
+        if not plan.trusted:
+            files["schedule.mlir"] = ended.told.get("schedule", plan.text or "")
+        if passes not in ("", knobs.REQUIRED):
+            files["passes.txt"] = passes
+        if passes:
+            named = "passes.txt" if "passes.txt" in files else knobs.REQUIRED
+            command = f"export TILEWRIGHT_PASSES={named}\n{command}"
+        files["README.txt"] = command
+        what = "list of passes" if plan.trusted else "schedule"
+        raise ended.as_error(files, f"The {what} and how to run it are") from None
+
+
+def _schedule(plan: Plan) -> str:
+    """The options of a command that give it a plan; none where it chooses the same."""
+    if not plan.trusted:
+        return " --schedule schedule.mlir"
+    if plan.parameters is None or plan.cases:
+        return ""
+    sizes = plan.parameters if isinstance(plan.parameters, dict) else plan.sizes
+    return f" --schedule {plan.name}{''.join(f' --set {name}={size}' for name, size in sizes.items())}"
+
+
+def _call(spec: MatmulSpec | OperatorSpec, target: Target | GpuTarget, plan: Plan) -> str:
+    """The call that compiles what has no options of a command."""
+    schedule = "" if plan.trusted else ', schedule="schedule.mlir"'
+    return f'tilewright.compile({spec!r}, "{target.name}"{schedule})\n'
 
 
 def _pickled(plan: Plan) -> str:

@@ -48,7 +48,7 @@ class MachineCode:
 
     def llvmir(self) -> str:
         """LLVM IR, optimized for the target."""
-        line_tables.add(self.module, self._target)
+        line_tables.add(self.module)
         text = llvmir.translated(self.module.operation)
         return code.optimize(llvmir.with_libc_memory(text) if self._wanted.for_linking else text, self._target)
 
@@ -56,7 +56,7 @@ class MachineCode:
         """Assembly of the target."""
         llvm_ir = self._record.texts["llvmir"]
         text = code.assembly(llvm_ir, self._target)
-        if line_tables.wanted(self._target):
+        if line_tables.wanted():
             syntax = registry.knowledge("tilewright.emit.{}_text", registry.family_of(self._target.architecture).name)
             return attribution.annotated(text, llvm_ir, syntax.SYNTAX.comment)
         return text

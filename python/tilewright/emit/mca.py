@@ -111,17 +111,20 @@ class Analysis:
         return 100.0 * self.bound / self.cycles if self.cycles else 0.0
 
 
-def find_tool(environ: Mapping[str, str] | None = None) -> Path:
-    """The llvm-mca to use: that of the LLVM which LLVM_DIR names, or the one on PATH, versioned name first.
+def find_tool(
+    environ: Mapping[str, str] | None = None, *, name: str = "llvm-mca", package: str = f"llvm-{_LLVM_MAJOR}"
+) -> Path:
+    """The llvm-mca to use, or another program: that of the LLVM which LLVM_DIR names, or the one on PATH, versioned name first.
 
     Args:
         environ: The environment variables; None is the process's own.
+        name: The program.
+        package: The package that has it.
 
     Raises:
         TargetError: There is none.
     """
     environ = os.environ if environ is None else environ
-    name = "llvm-mca"
     path = environ.get("PATH", os.defpath)
     if llvm := environ.get("LLVM_DIR"):
         # LLVM_DIR is the prefix, or the folder of its CMake files, which is three levels below.
@@ -133,7 +136,7 @@ def find_tool(environ: Mapping[str, str] | None = None) -> Path:
     raise TargetError(
         f"{name} is not installed",
         expected=f"{name}-{_LLVM_MAJOR} or {name} on PATH",
-        remedy=f"Install the package llvm-{_LLVM_MAJOR}, or set LLVM_DIR to an LLVM",
+        remedy=f"Install the package {package}, or set LLVM_DIR to an LLVM",
     )
 
 

@@ -13,7 +13,7 @@ from importlib import import_module
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
-from tilewright.emit import pipeline
+from tilewright.emit import child, pipeline
 from tilewright.emit.pipeline import Wanted
 from tilewright.operator_specs import OperatorSpec
 from tilewright.schedules.plan import Plan
@@ -33,7 +33,7 @@ def build(
     plan: Plan | None = None,
     **wanted: Any,  # noqa: ANN401 - fields of Wanted
 ) -> Built:
-    """Compiles `spec` for `target`, which this machine need not be able to run; under a user's schedule in a child process.
+    """Compiles `spec` for `target`, which this machine need not be able to run; a user's schedule or passes run in a child.
 
     Args:
         spec: What to compute.
@@ -53,12 +53,14 @@ def build(
     """
     pipeline.check(Wanted(**wanted).until)
     problem, own = planned(spec, target, parameters, threads)
-    if plan is None:
-        return compiled(spec, target, own, **wanted)
+    given = own
+    if plan is not None:
+        sizes, used = (None, threads) if plan.text is not None else (own.parameters, own.threads)
+        given = replace(plan, parameters=sizes, threads=used)
+    if not child.is_needed(given):
+        return compiled(spec, target, given, **wanted)
     from tilewright.emit import isolated
 
-    sizes, used = (None, threads) if plan.text is not None else (own.parameters, own.threads)
-    given = replace(plan, parameters=sizes, threads=used)
     return isolated.build_operator(spec, target, given, problem, **wanted)
 
 

@@ -129,6 +129,7 @@ def run(
         LoweringError: `until` is unknown, or a stage failed.
         ScheduleError: The schedule does not fit.
     """
+    from tilewright.lowering.chosen_passes import chosen
     from tilewright.lowering.instrument import Watch, watched
 
     check(until, family)
@@ -136,19 +137,21 @@ def run(
     into = None if known.dump_dir is None else dump.folder(known.dump_dir, title)
     folder = into and into / "passes"
     watch = Watch(folder, known.time_passes, located=bool(known.debug_info)) if into or known.time_passes else None
-    for number, stage in enumerate(FAMILIES[family]):
-        if (family, stage) == _ASIDE and until == BINARY:
-            continue
-        started(stage)
-        start = time.perf_counter()
-        with watched(watch):
+    with watched(watch), chosen(known.pass_list(), into and into / dump.PASSES) as choice:
+        for number, stage in enumerate(FAMILIES[family]):
+            if (family, stage) == _ASIDE and until == BINARY:
+                continue
+            started(stage)
+            start = time.perf_counter()
             made = getattr(compilation, stage)()
-        record.seconds[stage] = time.perf_counter() - start
-        if isinstance(made, bytes):
-            record.object = made
-        elif made:
-            record.texts[stage] = made
-        if made and into is not None:
-            dump.write(into, number, stage, made)
-        if stage == until:
-            return
+            record.seconds[stage] = time.perf_counter() - start
+            if isinstance(made, bytes):
+                record.object = made
+            elif made:
+                record.texts[stage] = made
+            if made and into is not None:
+                dump.write(into, number, stage, made)
+            if stage == until:
+                break
+        if choice is not None and until == BINARY:
+            choice.check_all_taken()

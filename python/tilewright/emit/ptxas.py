@@ -15,6 +15,7 @@ from tilewright.emit.gpu_stages import GpuStages
 from tilewright.errors import LoweringError, TargetError
 
 _ASSEMBLER_SECONDS = 120
+_PLACE = re.compile(r"^\s*\.loc\s", re.MULTILINE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +48,7 @@ def assemble(stages: GpuStages) -> Assembled:
 
 
 def assemble_text(ptx: str, architecture: str) -> Assembled:
-    """Assembles PTX with ptxas for an architecture, such as "sm_90a".
+    """Assembles PTX with ptxas for an architecture, such as "sm_90a"; the lines that it tells become those of the code.
 
     Raises:
         TargetError: There is no ptxas.
@@ -63,7 +64,8 @@ def assemble_text(ptx: str, architecture: str) -> Assembled:
     with tempfile.TemporaryDirectory() as folder:
         source, result = Path(folder, "kernel.ptx"), Path(folder, "kernel.cubin")
         source.write_text(ptx)
-        command = [program, f"-arch={architecture}", "-v", str(source), "-o", str(result)]
+        lines = ["-lineinfo"] if _PLACE.search(ptx) else []
+        command = [program, f"-arch={architecture}", "-v", *lines, str(source), "-o", str(result)]
         try:
             done = subprocess.run(command, capture_output=True, text=True, timeout=_ASSEMBLER_SECONDS, check=False)
         except subprocess.TimeoutExpired:

@@ -16,7 +16,7 @@ from tilewright.build.usedef import VIEWS, body, definition, operations, parent,
 from tilewright.emit.nest_values import UnknownValueError, Values
 from tilewright.mlir import ir
 
-_ROOTS = VIEWS | {"memref.transpose", "memref.assume_alignment"}
+_ROOTS = VIEWS | {"memref.assume_alignment"}
 _READS = {"vector.transfer_read": 0, "vector.load": 0, "memref.load": 0, "vector.maskedload": 0}
 _WRITES = {"vector.transfer_write": 1, "vector.store": 1, "memref.store": 1, "vector.maskedstore": 0}
 """Accesses by the name of the op, with the operand that is the buffer."""

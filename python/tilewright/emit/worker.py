@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""The child process of `isolated`: makes a user's schedule, and compiles under it.
+"""The child process of `isolated`: makes a user's schedule, and compiles under it, or under a plan of ours.
 
 It imports only the compiler that is asked for: the imports take longer than a kernel to compile.
 """
@@ -13,12 +13,10 @@ from typing import Any
 
 from tilewright.build import contexts
 from tilewright.emit import child
-from tilewright.errors import LoweringError, ScheduleError
+from tilewright.errors import LoweringError, ScheduleError, SpecError
 from tilewright.lowering import run
-from tilewright.mlir import ir
 from tilewright.operator_specs import OperatorSpec
 from tilewright.schedules.plan import Plan
-from tilewright.spec import MatmulSpec
 from tilewright.targets.gpu import GpuTarget
 
 
@@ -31,21 +29,22 @@ def answer(request: dict[str, Any], tell: child.Tell) -> dict[str, Any]:
         tell("schedule")
         plan = _plan(request)
         name = plan.name
-        text = plan.text if plan.text is not None else _made(plan, wanted)
-        if text is not None:
-            tell("payload", schedule=text)
-        plan = Plan(plan.name, None, text=text, threads=plan.threads)
+        if not plan.trusted:
+            text = plan.text if plan.text is not None else _made(plan, wanted)
+            if text is not None:
+                tell("payload", schedule=text)
+            plan = Plan(plan.name, None, text=text, trusted=False, threads=plan.threads)
         if isinstance(wanted["target"], GpuTarget):
             return _gpu(plan, wanted, tell)
         return _cpu(plan, wanted, tell)
-    except (ScheduleError, LoweringError) as e:
+    except (SpecError, ScheduleError, LoweringError) as e:
         # MLIR calls text without a file "-".
         named = {"file": name} if str(getattr(e, "file", "")) == "-" else {}
         return child.error_as_json(e, **named)
 
 
 def _plan(request: dict[str, Any]) -> Plan:
-    """The user's schedule; what its code imports is looked for where the parent would, after all that is found already."""
+    """The plan; what its code imports is looked for where the parent would, after all that is found already."""
     sys.path += [path for path in request.get("paths", ()) if path not in sys.path]
     try:
         return pickle.loads(base64.b64decode(request["plan"]))
@@ -65,6 +64,11 @@ def _made(plan: Plan, wanted: dict[str, Any]) -> str | None:
 
 
 def _cpu(plan: Plan, wanted: dict[str, Any], tell: child.Tell) -> dict[str, Any]:
+    made = {"target": wanted["target"], **wanted["wanted"], "started": tell}
+    if isinstance(wanted["spec"], tuple):
+        from tilewright.emit import chain
+
+        return chain.compiled(wanted["spec"], **made).as_json()
     if isinstance(wanted["spec"], OperatorSpec):
         from tilewright.emit import operators
 
@@ -73,17 +77,14 @@ def _cpu(plan: Plan, wanted: dict[str, Any], tell: child.Tell) -> dict[str, Any]
         from tilewright.emit import stages
 
         build = stages.build
-    return build(wanted["spec"], wanted["target"], plan, **wanted["wanted"], started=tell).as_json()
+    return build(wanted["spec"], plan=plan, **made).as_json()
 
 
 def _gpu(plan: Plan, wanted: dict[str, Any], tell: child.Tell) -> dict[str, Any]:
     from tilewright.emit import gpu
     from tilewright.emit.gpu_stages import as_json
 
-    def make(scheduled: MatmulSpec, context: ir.Context) -> ir.Module | None:
-        return plan.module(scheduled, wanted["target"], context)
-
-    built = gpu.compiled(wanted["spec"], wanted["target"], plan.name, make, **wanted["wanted"], started=tell)
+    built = gpu.compiled(wanted["spec"], wanted["target"], plan, **wanted["wanted"], started=tell)
     return as_json(built, built.texts) | {"code": base64.b64encode(built.object).decode()}
 
 

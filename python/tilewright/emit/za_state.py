@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""Code that saves the ZA of a caller's caller, for functions with a ZA of their own.
+"""Code that saves the ZA of a caller's caller, for functions with a ZA of their own, and that tells debuggers how long vectors are.
 
 A function that uses ZA and calls one that does not leaves ZA in place, and points TPIDR2_EL0 to a buffer where it may be saved. A function
 that needs ZA for itself saves it there first, by ``__arm_tpidr2_save``. That comes with compiler-rt and with libgcc 14; for older
-toolchains, each object has its own, as a weak symbol.
+toolchains, each object has its own, as a weak symbol. So it has ``__arm_get_current_vg``, with which functions that change the mode keep
+the length of vectors, where they have line tables and the processor has no SVE outside streaming mode.
 
 Source: Procedure Call Standard for the Arm 64-bit Architecture (AAPCS64), "SME support routines" and "TPIDR2_EL0".
 """
@@ -35,14 +36,33 @@ ret
 4:
 brk #1
 """
+_LENGTH = "__arm_get_current_vg"
+# Only x0 may be changed. Outside streaming mode there are no such vectors: 0.
+_LENGTH_INSTRUCTIONS = """
+mrs x0, SVCR
+tbz x0, #0, 2f
+cntd x0
+ret
+2:
+mov x0, #0
+ret
+"""
 
 
-def text(features: str) -> str:
-    """The function in LLVM IR, for a target with these features in LLVM's spelling."""
-    instructions = "\\0A".join(_INSTRUCTIONS.split("\n")[1:-1])
+def text(features: str, *, tables: bool) -> str:
+    """The functions in LLVM IR, for a target with these features in LLVM's spelling, and for code with line tables or without."""
+    keeps_length = tables and "+sve" not in features.split(",")
+    return _function(_SAVE, _INSTRUCTIONS, features) + (
+        _function(_LENGTH, _LENGTH_INSTRUCTIONS, features) if keeps_length else ""
+    )
+
+
+def _function(name: str, instructions: str, features: str) -> str:
+    """A function of instructions alone."""
+    lines = "\\0A".join(instructions.split("\n")[1:-1])
     return f"""
-define weak hidden void @{_SAVE}() naked noinline nounwind "target-features"="{features}" {{
-  call void asm sideeffect "{instructions}", "~{{memory}}"()
+define weak hidden void @{name}() naked noinline nounwind "target-features"="{features}" {{
+  call void asm sideeffect "{lines}", "~{{memory}}"()
   unreachable
 }}
 """

@@ -6,7 +6,7 @@ from __future__ import annotations
 from dataclasses import asdict
 from typing import Any
 
-from tilewright.emit import gpu_code, gpu_cost, hot_report, hotloop, mca, ptxas
+from tilewright.emit import gpu_cost, hot_report, hotloop, mca
 from tilewright.errors import TilewrightError
 from tilewright.lab import shown
 from tilewright.targets.base import Target
@@ -43,10 +43,8 @@ def _add_cost(answer: dict[str, Any], code: str, target: GpuTarget) -> None:
     block = answer["block"]
     try:
         if target.family == "nvidia":
-            made = ptxas.assemble_text(code, target.cpu)
-            sass = gpu_code.disassembly(made.cubin)
-            shown.add(answer, "sass", sass)
-            cost = gpu_cost.Cost(made.registers, made.spill_bytes, block["shared_bytes"], gpu_cost.mix(sass))
+            cost, sass = gpu_cost.nvidia(code, target, block["shared_bytes"])
+            shown.add(answer, "sass", sass, target)
         elif target.family == "amd":
             cost = gpu_cost.amd(code)
         else:

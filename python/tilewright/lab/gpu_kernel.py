@@ -51,15 +51,7 @@ class Gpu(Kind):
 
     def form(self, plan: Plan, tell: child.Tell, *, aligned: bool = True, boxed: bool = True) -> GpuStages:
         """The kernel, for operands with aligned rows or for others, and such a result."""
-        return gpu.compiled(
-            self.spec,
-            self.target,
-            plan.name,
-            lambda given, context: plan.module(given, self.target, context),
-            aligned=aligned,
-            boxed=boxed,
-            started=tell,
-        )
+        return gpu.compiled(self.spec, self.target, plan, aligned=aligned, boxed=boxed, started=tell)
 
     def emulated(self) -> Gpu:
         """The same where our emulator runs it; on a Vulkan device, the same."""

@@ -108,7 +108,7 @@ def _inside(block: tuple[int, int, int], extents: tuple[int, int, int]) -> tuple
 def boxes_in(boxes: Sequence[Box], stages: int) -> list[Buffer]:
     """The tiles of A and B in shared memory of a kernel that copies boxes, which hardware swizzles."""
     copied = [each for each in boxes if each.operand < len("AB") and each.swizzle // PIECE >= _FEWEST]
-    return [Buffer(stages, each.shape[0], each.swizzle // PIECE) for each in copied]
+    return [Buffer(stages, each.shape[-2], each.swizzle // PIECE) for each in copied]
 
 
 def drawings(

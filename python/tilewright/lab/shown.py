@@ -54,7 +54,10 @@ def stages(
     """
     packed, numbers = Texts(), dict[str, int]()
     for name, text in texts.items():
-        lines = list(_assembly(text, target) if name == "asm" else _lines(text, _LANGUAGES.get(name, "mlir")))
+        language = _LANGUAGES.get(name, "mlir")
+        if name in ("ptx", "rows_ptx"):
+            text = attribution.annotated(text, texts[name.replace("ptx", "llvmir")], attribution.NVIDIA)
+        lines = list(_assembly(text, target) if language == "asm" else _lines(text, language))
         numbers[name] = packed.add((line, renamed(place)) for line, place in lines)
     numbers[""] = packed.add(())  # What is before the first stage.
     code = next((each for each in CODE if each in texts), "")
@@ -67,11 +70,14 @@ def stages(
     }
 
 
-def add(answer: dict[str, Any], name: str, code: str) -> None:
-    """Adds a text without places to an answer of `stages`, as its code."""
+def add(answer: dict[str, Any], name: str, code: str, target: GpuTarget) -> None:
+    """Adds a text of assembly for a GPU to an answer of `stages`, as its code."""
     packed = answer["texts"]
     first = len(packed["lines"])
-    packed["lines"] += [(line, 0) for line in code.splitlines()]
+    known = {place: number for number, place in enumerate(packed["sources"])}
+    for line, place in _assembly(code, target):
+        packed["lines"].append((line, known.setdefault(place, len(known))))
+    packed["sources"] = list(known)
     packed["texts"].append(list(range(first, len(packed["lines"]))))
     answer["stages"][name] = len(packed["texts"]) - 1
     answer |= {"code": name, "language": _LANGUAGES[name]}
@@ -139,8 +145,8 @@ def _lines(text: str, language: str) -> located.Lines:
 
 
 def _assembly(text: str, target: Target | GpuTarget) -> Iterable[tuple[str, str]]:
-    """The lines of assembly; those for GPUs have no line tables."""
+    """The lines of assembly with their places in the schedule."""
     if isinstance(target, GpuTarget):
-        return ((line, "") for line in text.splitlines())
+        return located.assembly(text, attribution.AMD if target.family == "amd" else attribution.NVIDIA)
     family = registry.family_of(target.architecture).name
     return located.assembly(text, registry.knowledge("tilewright.emit.{}_text", family).SYNTAX.comment)

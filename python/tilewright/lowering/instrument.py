@@ -53,6 +53,7 @@ class Group:
         steps: What `INDEX` says of each: its name, its seconds, the file with the IR where it changed that, where it stands in a source,
             and what the handles that it gave hold.
         texts: The IR by file.
+        folder: Where it is written; None for nowhere.
     """
 
     stage: str
@@ -62,6 +63,7 @@ class Group:
     last: str = ""
     steps: list[dict[str, object]] = field(default_factory=list)
     texts: dict[str, str] = field(default_factory=dict)
+    folder: Path | None = None
 
     def __post_init__(self) -> None:
         """Keeps the IR before the first step."""
@@ -119,6 +121,11 @@ def group(stage: str, kind: str, suffix: str, text: Callable[[], str]) -> Iterat
         yield None
         return
     made = Group(stage, kind, suffix, text if watch.folder is not None else None)
+    if watch.folder is not None:
+        watch.groups += 1
+        made.folder = watch.folder / f"{watch.groups:02d}-{stage}"
+        made.folder.mkdir(parents=True)
+        _write(made, made.folder)  # Where a step crashes, that is what it leaves.
     try:
         yield made
     finally:
@@ -127,13 +134,8 @@ def group(stage: str, kind: str, suffix: str, text: Callable[[], str]) -> Iterat
 
 def _keep(watch: Watch, group: Group) -> None:
     """Writes the steps to the folder, and their times to standard error, as is wanted."""
-    if watch.folder is not None:
-        watch.groups += 1
-        folder = watch.folder / f"{watch.groups:02d}-{group.stage}"
-        folder.mkdir(parents=True)
-        for name, text in group.texts.items():
-            (folder / name).write_text(text, encoding="utf-8")
-        (folder / INDEX).write_text(json.dumps({"kind": group.kind, "steps": group.steps}), encoding="utf-8")
+    if group.folder is not None:
+        _write(group, group.folder)
     if watch.timed:
         seconds: dict[str, float] = defaultdict(float)
         for step in group.steps:
@@ -142,3 +144,10 @@ def _keep(watch: Watch, group: Group) -> None:
         rows = sorted(seconds.items(), key=lambda each: -each[1])
         lines = [f"  {took:8.4f} ({took / (total or 1):6.1%})  {name}" for name, took in rows]
         sys.stderr.write("\n".join([f"{group.kind}, stage {group.stage}: {total:.4f} s", *lines, ""]))
+
+
+def _write(group: Group, folder: Path) -> None:
+    """Writes the steps so far."""
+    for name, text in group.texts.items():
+        (folder / name).write_text(text, encoding="utf-8")
+    (folder / INDEX).write_text(json.dumps({"kind": group.kind, "steps": group.steps}), encoding="utf-8")

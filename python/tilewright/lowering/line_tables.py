@@ -6,20 +6,23 @@ from __future__ import annotations
 from tilewright import knobs
 from tilewright.lowering.run import run_passes
 from tilewright.mlir import ir
-from tilewright.targets.base import Target
 
-_TABLES = "builtin.module(tilewright-debug-scopes)"
-
-
-def wanted(target: Target) -> bool:
-    """Whether kernels for `target` get line tables.
-
-    Not those that use SME's streaming mode: LLVM would have them keep the vector length for debuggers, by calls of the C runtime.
-    """
-    return bool(knobs.load().debug_info) and not target.streaming_bits
+_LOOPS = "builtin.module(tilewright-mark-loops)"
+_TABLES = "builtin.module(tilewright-debug-scopes{{directives={directives}}})"
 
 
-def add(module: ir.Module, target: Target) -> None:
-    """Makes line tables of the locations in the LLVM dialect."""
-    if wanted(target):
-        run_passes(module, _TABLES, "llvmir")
+def wanted() -> bool:
+    """Whether kernels get line tables."""
+    return bool(knobs.load().debug_info)
+
+
+def mark_loops(module: ir.Module, stage: str) -> None:
+    """Writes into the locations of a kernel for a GPU which loops are around them, before these become branches."""
+    if wanted():
+        run_passes(module, _LOOPS, stage)
+
+
+def add(module: ir.Module, *, directives: bool = False) -> None:
+    """Makes line tables of the locations in the LLVM dialect; for PTX only `directives`, since ptxas takes tables for unoptimized code."""
+    if wanted():
+        run_passes(module, _TABLES.format(directives=str(directives).lower()), "llvmir")

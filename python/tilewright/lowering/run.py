@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from tilewright import knobs
 from tilewright.build.usedef import operations
 from tilewright.errors import LoweringError, ScheduleError
-from tilewright.lowering import culprit, instrument, pass_list, provenance, sizes, stepping
+from tilewright.lowering import chosen_passes, culprit, instrument, pass_list, provenance, sizes, stepping
 from tilewright.lowering.diagnostics import DUMP, Message, collect, payload_op, source_line
 from tilewright.mlir import ir
 from tilewright.mlir._mlir_libs import _tilewright
@@ -193,7 +193,7 @@ def _op_at(schedule: ir.Module, location: str) -> str | None:
 
 
 def run_passes(module: ir.Module, pipeline: str, stage: str) -> None:
-    """Runs a pass pipeline in place.
+    """Runs a pass pipeline in place, or what a user has put in its place.
 
     Raises:
         LoweringError: A pass failed; the error names the stage.
@@ -203,9 +203,10 @@ def run_passes(module: ir.Module, pipeline: str, stage: str) -> None:
         instrument.group(stage, "MLIR's passes", "mlir", lambda: instrument.printed(module)) as group,
     ):
         try:
-            for name, each in [("", pipeline)] if group is None else pass_list.one_by_one(pipeline):
+            chosen = chosen_passes.of_mlir(pipeline, stage)
+            for name, each in [("", chosen)] * bool(chosen) if group is None else pass_list.one_by_one(chosen):
                 start = time.perf_counter()
-                PassManager.parse(" ".join(each.split()), module.context).run(module.operation)
+                PassManager.parse(pass_list.normal(each), module.context).run(module.operation)
                 if group is not None:
                     group.add(name, time.perf_counter() - start)
         except (ValueError, RuntimeError, ir.MLIRError) as e:

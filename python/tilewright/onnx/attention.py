@@ -53,7 +53,9 @@ def _decomposed(grouping: Grouping, softmax: Node) -> _Attention | None:
         node = graph.producers.get(value.name) if value else None
         return node if node and value and grouping.is_free(node) and graph.users(value) == [user] else None
 
-    if softmax.attributes.get("axis", -1) not in _LAST or softmax.output is None:
+    # Earlier ones go over all axes from this one on, which is the same where it is the last.
+    axis = softmax.attributes.get("axis", -1 if softmax.version >= _SOFTMAX_OF_LAST_AXIS else 1)
+    if axis not in _LAST or softmax.output is None:
         return None
     nodes, mask, factor = [softmax], None, 1.0
     at = softmax
@@ -93,6 +95,8 @@ def _decomposed(grouping: Grouping, softmax: Node) -> _Attention | None:
 
 
 _SCORES = ("MatMul", "Mul", "Div")
+_SOFTMAX_OF_LAST_AXIS = 13
+"""The version of Softmax from which on it goes along the last axis where it says nothing."""
 
 
 def _after_softmax(grouping: Grouping, softmax: Node) -> tuple[list[Node], Node] | None:

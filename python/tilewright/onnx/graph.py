@@ -70,6 +70,7 @@ class Node:
         outputs: Likewise.
         words: The line that describes it, by which the provider finds it again.
         implicit: Names of values that graphs inside of it use.
+        version: Of its operator: that of the set of operators from which on it has been so.
     """
 
     op: str
@@ -78,6 +79,7 @@ class Node:
     outputs: tuple[Value | None, ...]
     words: str
     implicit: tuple[str, ...] = ()
+    version: int = 1
 
     def input(self, index: int) -> Value | None:
         """An input; None where it is not there."""
@@ -130,7 +132,7 @@ def read(lines: Iterable[str]) -> list[Graph]:
         if text == "graph":
             found.append(([], set()))
         elif text.startswith("output "):
-            found[-1][1].add(text.removeprefix("output "))
+            found[-1][1].add(json.loads(text.removeprefix("output ")))
         else:
             found[-1][0].append(_node(text))
     return [Graph(tuple(nodes), frozenset(outputs)) for nodes, outputs in found]
@@ -141,7 +143,7 @@ def _node(text: str) -> Node:
     op = f"{given['domain']}.{given['op']}".lstrip(".").removeprefix("ai.onnx.")
     inputs, outputs = (tuple(_value(each) for each in given[side]) for side in ("inputs", "outputs"))
     implicit = tuple(each["name"] for each in given.get("implicit", ()) if each)
-    return Node(op, given["attributes"], inputs, outputs, text, implicit)
+    return Node(op, given["attributes"], inputs, outputs, text, implicit, given["version"])
 
 
 def _value(given: Mapping[str, Any] | None) -> Value | None:

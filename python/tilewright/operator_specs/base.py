@@ -7,6 +7,7 @@ from abc import ABC, abstractmethod
 from typing import ClassVar
 
 from tilewright import notebook
+from tilewright.dims import Dim
 from tilewright.operand import OperandSpec
 
 
@@ -37,6 +38,11 @@ class OperatorSpec(notebook.Spec, ABC):
     @abstractmethod
     def flops(self) -> int:
         """Operations: a multiply and an add for each product."""
+
+    @property
+    def dynamic(self) -> bool:
+        """Whether an extent of an operand is open until a call."""
+        return any(isinstance(size, Dim) for each in self.operands for size in each.shape)
 
     @property
     def is_empty(self) -> bool:

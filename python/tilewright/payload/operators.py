@@ -51,6 +51,17 @@ def error_bound(
     return products.error_bound(spec, *operands, c=c)
 
 
+def known(
+    spec: MatmulSpec | OperatorSpec,
+    *operands: Any,  # noqa: ANN401
+    c: NDArray[Any] | None = None,
+) -> tuple[NDArray[Any], NDArray[np.float64]]:
+    """`reference` and `error_bound` at once; the arguments and errors are the same."""
+    if isinstance(spec, OperatorSpec):
+        return _known(spec, operands, c)
+    return products.reference(spec, *operands, c=c), products.error_bound(spec, *operands, c=c)
+
+
 def _known(
     spec: OperatorSpec, operands: tuple[NDArray[Any], ...], c: NDArray[Any] | None
 ) -> tuple[NDArray[Any], NDArray[np.float64]]:

@@ -3,9 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
-from tilewright.ptx.function import LLVM_TYPES, Function, Handler, bits_of, last_type, unknown
+from tilewright.ptx.function import FLOATS, INTEGERS, LLVM_TYPES, Function, Handler, Rows, bits_of, last_type, unknown
 from tilewright.ptx.parse import Instruction
 
 _FLOATS = ("f16", "bf16", "f32", "f64", "f16x2", "bf16x2", "f32x2")
@@ -107,13 +105,56 @@ def _multiply(function: Function, one: Instruction) -> None:
     function.write(one, one.operands[0], value, bits, signed=kind[0] == "s")
 
 
+def _rounded_to_odd(function: Function, value: str, rest: str, kind: str) -> str:
+    """Of the two floats around a sum that is none the odd one, given the nearest one and the rest as f64: it can be rounded again."""
+    llvm, word = LLVM_TYPES[kind], f"i{bits_of(LLVM_TYPES[kind])}"
+    bits = function.cast(value, llvm, word)
+    is_even = function.value(f"xor i1 {function.value(f'trunc {word} {bits} to i1')}, true")
+    moves = function.value(f"and i1 {function.value(f'fcmp one double {rest}, 0.0')}, {is_even}")
+    signs = function.value(f"icmp slt {word} {bits}, 0"), function.value(f"fcmp olt double {rest}, 0.0")
+    step = function.value(f"select i1 {function.value(f'xor i1 {signs[0]}, {signs[1]}')}, {word} -1, {word} 1")
+    by = function.value(f"select i1 {moves}, {word} {step}, {word} 0")
+    return function.cast(function.value(f"add {word} {bits}, {by}"), word, llvm)
+
+
+def _fused_of_16_bits(function: Function, llvm: str, a: str, b: str, c: str) -> str:
+    """A * b + c rounded once, as no host computes it: f64 holds the product, and odd floats are no ties of shorter ones.
+
+    The rest of the sum is Knuth's (The Art of Computer Programming 2, 4.2.2).
+    """
+    x, y, z = (function.value(f"fpext {llvm} {each} to double") for each in (a, b, c))
+    product = function.value(f"fmul double {x}, {y}")
+    sum_ = function.value(f"fadd double {product}, {z}")
+    second = function.value(f"fsub double {sum_}, {product}")
+    first = function.value(f"fsub double {sum_}, {second}")
+    lost = (function.value(f"fsub double {product}, {first}"), function.value(f"fsub double {z}, {second}"))
+    odd = _rounded_to_odd(function, sum_, function.value(f"fadd double {lost[0]}, {lost[1]}"), "f64")
+    short = function.value(f"fptrunc double {odd} to float")
+    rest = function.value(f"fsub double {odd}, {function.value(f'fpext float {short} to double')}")
+    return function.value(f"fptrunc float {_rounded_to_odd(function, short, rest, 'f32')} to {llvm}")
+
+
+def _fused(function: Function, kind: str, values: list[str]) -> str:
+    llvm = LLVM_TYPES[kind]
+    scalar = llvm.strip("<>").split(" x ")[-1]
+    if scalar not in ("half", "bfloat"):
+        return intrinsic(function, "fma", kind, *values)
+    if llvm == scalar:
+        return _fused_of_16_bits(function, llvm, *values)
+    found = "poison"
+    for number in (0, 1):
+        a, b, c = (function.value(f"extractelement {llvm} {each}, i32 {number}") for each in values)
+        part = _fused_of_16_bits(function, scalar, a, b, c)
+        found = function.value(f"insertelement {llvm} {found}, {scalar} {part}, i32 {number}")
+    return found
+
+
 def _multiply_add(function: Function, one: Instruction) -> None:
     kind = last_type(one)
     if is_float(kind):
-        values = [function.get(one, each, kind) for each in one.operands[1:]]
-        function.put(
-            one, one.operands[0], finished(function, one, intrinsic(function, "fma", kind, *values), kind), kind
-        )
+        a, b, c = (function.get(one, each, kind) for each in one.operands[1:])
+        value = _fused(function, kind, [a, b, c])
+        function.put(one, one.operands[0], finished(function, one, value, kind), kind)
         return
     product, bits = _product(function, one, kind)
     sum_ = function.value(f"add i{bits} {product}, {function.read(one, one.operands[3], bits)}")
@@ -231,12 +272,18 @@ def _with_predicate(function: Function, one: Instruction, value: str) -> str:
 
 
 def _set_predicate(function: Function, one: Instruction) -> None:
-    value = _compared(function, one, last_type(one))
+    kind = last_type(one)
+    value = _compared(function, one, kind)
     to = one.operands[0]
     both = to if isinstance(to, tuple) else (to,)
-    values = [value] if len(both) == 1 else [value, function.value(f"xor i1 {value}, true")]
-    for each, found in zip(both, values, strict=True):
-        function.write(one, each, _with_predicate(function, one, found), 1)
+    if LLVM_TYPES[kind].startswith("<"):  # Of two numbers, a predicate for each.
+        values = [function.value(f"extractelement <2 x i1> {value}, i32 {number}") for number in (0, 1)]
+    else:
+        values = [value] if len(both) == 1 else [value, function.value(f"xor i1 {value}, true")]
+    # All are read before one is written: the further predicate may be a result too.
+    combined = [_with_predicate(function, one, found) for found in values]
+    for each, found in zip(both, combined, strict=True):
+        function.write(one, each, found, 1)
 
 
 def _set(function: Function, one: Instruction) -> None:
@@ -256,31 +303,37 @@ def _select(function: Function, one: Instruction) -> None:
     function.write(one, one.operands[0], function.value(f"select i1 {chosen}, i{bits} {a}, i{bits} {b}"), bits)
 
 
-ROWS: Mapping[str, Handler] = {
-    "add": _two("add"),
-    "sub": _two("sub"),
-    "addc": _with_carry("add"),
-    "subc": _with_carry("sub"),
-    "mul": _multiply,
-    "mad": _multiply_add,
-    "fma": _multiply_add,
-    "div": _divide,
-    "rem": _divide,
-    "min": _extreme,
-    "max": _extreme,
-    "neg": _negate,
-    "abs": _absolute,
-    "sqrt": _of_one("sqrt"),
-    "ex2": _of_one("exp2"),
-    "lg2": _of_one("log2"),
-    "sin": _of_one("sin"),
-    "cos": _of_one("cos"),
-    "tanh": _of_one("tanh"),
-    "rcp": _reciprocal,
-    "rsqrt": _reciprocal,
-    "copysign": _copy_sign,
-    "setp": _set_predicate,
-    "set": _set,
-    "selp": _select,
+_ROUNDED = "rn sat ftz"
+_PAIRS = "u16x2 s16x2"
+_COMPARISONS = (
+    "eq ne lt le gt ge lo ls hi hs equ neu ltu leu gtu geu num nan and or xor ftz b16 b32 b64"
+    f" {INTEGERS} f16 bf16 f32 f64"
+)
+ROWS: Rows = {
+    "add": (_two("add"), f"cc {_ROUNDED} {INTEGERS} {_PAIRS} {FLOATS} f32x2"),
+    "sub": (_two("sub"), f"cc {_ROUNDED} {INTEGERS} {_PAIRS} {FLOATS} f32x2"),
+    "addc": (_with_carry("add"), "cc u32 s32 u64 s64"),
+    "subc": (_with_carry("sub"), "cc u32 s32 u64 s64"),
+    "mul": (_multiply, f"lo hi wide {_ROUNDED} {INTEGERS} {FLOATS} f32x2"),
+    "mad": (_multiply_add, f"lo hi wide rn ftz {INTEGERS} f32 f64"),
+    "fma": (_multiply_add, f"relu {_ROUNDED} {FLOATS} f32x2"),
+    "div": (_divide, f"approx full rn ftz {INTEGERS} f32 f64"),
+    "rem": (_divide, INTEGERS),
+    "min": (_extreme, f"NaN ftz {INTEGERS} {_PAIRS} {FLOATS}"),
+    "max": (_extreme, f"NaN ftz {INTEGERS} {_PAIRS} {FLOATS}"),
+    "neg": (_negate, f"ftz {INTEGERS} {FLOATS}"),
+    "abs": (_absolute, f"ftz {INTEGERS} {FLOATS}"),
+    "sqrt": (_of_one("sqrt"), "approx rn ftz f32 f64"),
+    "ex2": (_of_one("exp2"), f"approx ftz {FLOATS}"),
+    "lg2": (_of_one("log2"), "approx ftz f32"),
+    "sin": (_of_one("sin"), "approx ftz f32"),
+    "cos": (_of_one("cos"), "approx ftz f32"),
+    "tanh": (_of_one("tanh"), f"approx {FLOATS}"),
+    "rcp": (_reciprocal, "approx rn ftz f32 f64"),
+    "rsqrt": (_reciprocal, "approx ftz f32 f64"),
+    "copysign": (_copy_sign, "f32 f64"),
+    "setp": (_set_predicate, f"{_COMPARISONS} f16x2 bf16x2"),
+    "set": (_set, _COMPARISONS),
+    "selp": (_select, f"b16 b32 b64 {INTEGERS} f32 f64"),
 }
-"""What instructions do, by the beginning of their names."""
+"""What instructions do, by the beginning of their names, and the suffixes that are read behind it."""

@@ -3,10 +3,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
 from tilewright.ptx.arithmetic import intrinsic
-from tilewright.ptx.function import LLVM_TYPES, Function, Handler, bits_of, last_type, unknown
+from tilewright.ptx.function import INTEGERS, LLVM_TYPES, Function, Rows, bits_of, last_type
 from tilewright.ptx.parse import Instruction, Operand
 
 _TERNARY = 8
@@ -148,8 +146,6 @@ def _insert(function: Function, one: Instruction) -> None:
 
 def _permute(function: Function, one: Instruction) -> None:
     """prmt: four of eight bytes, or signs of theirs."""
-    if len(one.parts) > 2:
-        raise unknown(one)
     low, high = (function.resized(function.read(one, each, 32), 32, 64) for each in one.operands[1:3])
     both = function.value(f"or i64 {low}, {function.value(f'shl i64 {high}, 32')}")
     selector = function.resized(function.read(one, one.operands[3], 32), 32, 64)
@@ -189,23 +185,24 @@ def _find_highest(function: Function, one: Instruction) -> None:
     function.write(one, one.operands[0], function.resized(found, bits, 32), 32)
 
 
-ROWS: Mapping[str, Handler] = {
-    "mov": _move,
-    "and": _logic,
-    "or": _logic,
-    "xor": _logic,
-    "not": _not,
-    "cnot": _logical_not,
-    "lop3": _table,
-    "shl": _shift,
-    "shr": _shift,
-    "shf": _funnel,
-    "bfe": _extract,
-    "bfi": _insert,
-    "prmt": _permute,
-    "popc": _counted,
-    "clz": _counted,
-    "brev": _counted,
-    "bfind": _find_highest,
+_WORDS = "b16 b32 b64"
+ROWS: Rows = {
+    "mov": (_move, f"pred b16 b32 b64 b128 {INTEGERS} f16 bf16 f32 f64"),
+    "and": (_logic, f"pred {_WORDS}"),
+    "or": (_logic, f"pred {_WORDS}"),
+    "xor": (_logic, f"pred {_WORDS}"),
+    "not": (_not, f"pred {_WORDS}"),
+    "cnot": (_logical_not, _WORDS),
+    "lop3": (_table, "b32"),
+    "shl": (_shift, _WORDS),
+    "shr": (_shift, f"{_WORDS} {INTEGERS}"),
+    "shf": (_funnel, "l r wrap clamp b32"),
+    "bfe": (_extract, "u32 s32 u64 s64"),
+    "bfi": (_insert, "b32 b64"),
+    "prmt": (_permute, "b32"),
+    "popc": (_counted, "b32 b64"),
+    "clz": (_counted, "b32 b64"),
+    "brev": (_counted, "b32 b64"),
+    "bfind": (_find_highest, "shiftamt u32 s32 u64 s64"),
 }
-"""What instructions do, by the beginning of their names."""
+"""What instructions do, by the beginning of their names, and the suffixes that are read behind it."""

@@ -3,10 +3,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
 from tilewright.ptx.arithmetic import finished, intrinsic, is_float
-from tilewright.ptx.function import LLVM_TYPES, Function, Handler, bits_of, unknown
+from tilewright.ptx.function import FLOATS, INTEGERS, LLVM_TYPES, Function, Rows, bits_of, unknown
 from tilewright.ptx.parse import Instruction
 
 _WHOLE = {"rni": "roundeven", "rzi": "trunc", "rmi": "floor", "rpi": "ceil"}
@@ -22,6 +20,8 @@ def _types(one: Instruction) -> tuple[str, str]:
 
 def _convert(function: Function, one: Instruction) -> None:
     to, of = _types(one)
+    if (one.has("satfinite") and to not in _BYTES) or (one.has("relu") and (to in _BYTES or of in _BYTES)):
+        raise unknown(one)
     if to in ("f16x2", "bf16x2") and of == "f32":
         value = _two_floats(function, one, to)
     elif to in _BYTES or of in _BYTES:
@@ -57,7 +57,11 @@ def _one(function: Function, one: Instruction, value: str, to: str, of: str) -> 
         if (to, of) != ("bf16", "f32") or not one.has("rz"):
             raise unknown(one)
         bits = function.value(f"lshr i32 {function.cast(value, source, 'i32')}, 16")
-        return function.cast(function.value(f"trunc i32 {bits} to i16"), "i16", target)
+        cut = function.cast(function.value(f"trunc i32 {bits} to i16"), "i16", target)
+        # Of a NaN, what is left of its bits may be an infinity.
+        nan = function.value(f"fcmp uno {source} {value}, {value}")
+        cut = function.value(f"select i1 {nan}, {target} 0xR7FFF, {target} {cut}")
+        return finished(function, one, cut, to)
     if wanted == wide and source != target:  # Between f16 and bf16.
         value, source, wide = function.value(f"fpext {source} {value} to float"), "float", 32
     if wanted != wide:
@@ -128,11 +132,17 @@ def _address(function: Function, one: Instruction) -> None:
             pointer = function.shared_pointer(function.resized(value, bits, 32))
             value = function.value(f"ptrtoint ptr {pointer} to i{bits}")
     elif one.has("param") and not one.has("to"):
-        value = function.value(f"ptrtoint ptr {function.parameter_pointer(value)} to i64")
+        value = function.value(f"ptrtoint ptr {function.parameter_pointer(value, 0)} to i64")
     elif one.has("param"):
         raise unknown(one)
     function.write(one, to, value, bits)
 
 
-ROWS: Mapping[str, Handler] = {"cvt": _convert, "cvta": _address}
-"""What instructions do, by the beginning of their names."""
+ROWS: Rows = {
+    "cvt": (
+        _convert,
+        f"rn rz rm rp rni rzi rmi rpi rna ftz sat satfinite relu u8 s8 {INTEGERS} {FLOATS} tf32 e4m3x2 e5m2x2",
+    ),
+    "cvta": (_address, "to global shared shared::cta shared::cluster local const param param::entry u32 u64"),
+}
+"""What instructions do, by the beginning of their names, and the suffixes that are read behind it."""

@@ -12,6 +12,7 @@ import re
 import struct
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from math import prod
 
 from tilewright.errors import LoweringError
 from tilewright.ptx.parse import Address, Instruction, Operand, Variable, wrong
@@ -46,6 +47,16 @@ _CONSTANTS = {"WARP_SZ": 32, "%smid": 0, "%nsmid": 1, "%gridid": 0, "%clock": 0,
 """Of one streaming multiprocessor, on which no time passes."""
 _LANE_MASKS = {"eq": "{1}", "lt": "{1} - 1", "le": "2 * {1} - 1", "gt": "-2 * {1}", "ge": "-{1}"}
 PARAMETER_SHIFT = 16
+OPERATIONS = "ptx."
+"""How the names of the emulator's operations begin."""
+_FIRST_PLACE = 5
+_METADATA = """!llvm.dbg.cu = !{!2}
+!llvm.module.flags = !{!1}
+!0 = !{}
+!1 = !{i32 2, !"Debug Info Version", i32 3}
+!2 = distinct !DICompileUnit(language: DW_LANG_C, file: !3, emissionKind: LineTablesOnly)
+!3 = !DIFile(filename: "ptx", directory: "")
+!4 = distinct !DISubprogram(name: "ptx", file: !3, unit: !2, spFlags: DISPFlagDefinition)"""
 
 
 def bits_of(llvm_type: str) -> int:
@@ -53,6 +64,24 @@ def bits_of(llvm_type: str) -> int:
     if (vector := re.fullmatch(r"<(\d+) x (\w+)>", llvm_type)) is not None:
         return int(vector[1]) * bits_of(vector[2])
     return _WIDTHS[llvm_type] if llvm_type in _WIDTHS else int(llvm_type[1:])
+
+
+def element_bytes(variable: Variable) -> int:
+    """Those of one of a variable's numbers.
+
+    Raises:
+        LoweringError: It is of a type that is not known.
+    """
+    if variable.type not in LLVM_TYPES:
+        raise LoweringError(
+            f"{variable.name} is of type {variable.type}", where="PTX", expected=f"one of {', '.join(LLVM_TYPES)}"
+        )
+    return max(bits_of(LLVM_TYPES[variable.type]) // 8, 1)
+
+
+def bytes_of(variable: Variable) -> int:
+    """Those of a variable."""
+    return prod(variable.extents) * variable.vector * element_bytes(variable)
 
 
 def last_type(instruction: Instruction) -> str:
@@ -76,9 +105,15 @@ class _Register:
 class Declarations:
     """The functions that a module's code calls."""
 
-    def __init__(self) -> None:
-        """Starts with none."""
+    def __init__(self, functions: Mapping[str, Sequence[int]]) -> None:
+        """Starts with none.
+
+        Args:
+            functions: The module's own, by name, and the bytes of its results and then its parameters.
+        """
+        self.functions = functions
         self._lines: dict[str, str] = {}
+        self._places: set[int] = set()
 
     def add(self, name: str, result: str, types: Sequence[str]) -> None:
         """One more, of that result and those parameters."""
@@ -90,22 +125,38 @@ class Declarations:
         """All of them."""
         return "\n".join(self._lines.values())
 
+    def place(self, line: int) -> str:
+        """What marks LLVM IR as made for a line of the PTX."""
+        self._places.add(line)
+        return f", !dbg !{_FIRST_PLACE + line}"
+
+    def places(self) -> str:
+        """The metadata that such marks, and those of what is no access of the kernel's, refer to."""
+        lines = [f"!{_FIRST_PLACE + line} = !DILocation(line: {line}, scope: !4)" for line in sorted(self._places)]
+        return "\n".join([_METADATA, *lines])
+
 
 class Function:
     """The code of a function, which instructions add to."""
 
-    def __init__(self, declarations: Declarations, variables: Mapping[str, Variable], *, is_kernel: bool) -> None:
+    def __init__(
+        self, declarations: Declarations, variables: Mapping[str, Variable], *, is_kernel: bool, counts: bool
+    ) -> None:
         """Begins it.
 
         Args:
             declarations: Where the functions are noted that it calls.
             variables: The module's, by name.
             is_kernel: Whether it is one, and nobody calls it.
+            counts: Whether the emulator is told how many instructions are executed.
         """
+        self._counts = counts
+        self._executed = 0
         self.is_kernel = is_kernel
         self.slots: list[str] = []
         self.lines: list[str] = []
-        self._declarations = declarations
+        self.line = 0
+        self.declarations = declarations
         self._scopes: list[dict[str, _Register]] = [{}]
         self._labels: list[dict[str, str]] = [{}]
         self._variables = dict(variables)
@@ -139,18 +190,32 @@ class Function:
 
     def block(self, name: str) -> None:
         """Begins a block, to which the code before goes on."""
+        self.tell_count()
         self.do(f"br label %{name}")
         self.lines.append(f"{name}:")
 
     def end(self, text: str) -> None:
         """Ends the block by `text`; what follows is reached by labels only."""
+        self.tell_count()
         self.do(text)
         self.lines.append(f"{self.fresh()}:")
 
+    def begin(self, line: int) -> None:
+        """The next instruction begins."""
+        self.line = line
+        self._executed += 1
+
+    def tell_count(self) -> None:
+        """Tells the emulator how many instructions a block has, before it ends."""
+        if self._counts and self._executed:
+            self.perform("issue", "void", [("i32", str(self._executed))])
+        self._executed = 0
+
     def call(self, name: str, result: str, arguments: Sequence[tuple[str, str]]) -> str:
         """A call of LLVM's or the emulator's function of that name; its arguments are types and values."""
-        self._declarations.add(name, result, [kind for kind, _ in arguments])
+        self.declarations.add(name, result, [kind for kind, _ in arguments])
         text = f'call {result} @"{name}"({", ".join(f"{kind} {value}" for kind, value in arguments)})'
+        text += self.here if name.startswith(OPERATIONS) else ""
         if result != "void":
             return self.value(text)
         self.do(text)
@@ -158,7 +223,12 @@ class Function:
 
     def perform(self, name: str, result: str, arguments: Sequence[tuple[str, str]]) -> str:
         """An operation of the emulator's, by its name there."""
-        return self.call(f"ptx.{name}", result, arguments)
+        return self.call(f"{OPERATIONS}{name}", result, arguments)
+
+    @property
+    def here(self) -> str:
+        """What marks LLVM IR as made for the instruction that is read now."""
+        return self.declarations.place(self.line)
 
     # Names.
 
@@ -242,6 +312,8 @@ class Function:
         if not isinstance(operand, str):
             raise wrong(instruction.line, f"{instruction.name} cannot take {operand}")
         if operand.startswith("!"):
+            if bits != 1:
+                raise wrong(instruction.line, f"{instruction.name} cannot take {operand}")
             return self.value(f"xor i1 {self.read(instruction, operand[1:], 1)}, true")
         register = self._register(operand)
         if register is not None:
@@ -297,38 +369,68 @@ class Function:
         """The reverse."""
         return self.call("tilewrightFromShared", "ptr", [("i32", address)])
 
-    def parameter_pointer(self, address: str) -> str:
-        """A pointer to what has a parameter's 64-bit address."""
-        table = self.slot(f"[{len(self._parameters) + 1} x ptr]")
-        for number, name in enumerate(self._parameters, 1):
-            place = self.value(f"getelementptr ptr, ptr {table}, i64 {number}")
-            self.do(f"store ptr {self._pointers[name]}, ptr {place}, !nosanitize !0")
+    def parameter_pointer(self, address: str, size: int) -> str:
+        """A pointer to what has a parameter's 64-bit address, behind a check that so many bytes of a parameter lie there."""
+        row = "{ ptr, i64 }"
+        table = self.slot(f"[{len(self._parameters) + 1} x {row}]")
+        for number, name in enumerate(("", *self._parameters)):
+            start, end = (self._pointers[name], bytes_of(self._variables[name])) if name else ("null", 0)
+            for field, text in enumerate((f"ptr {start}", f"i64 {end}")):
+                place = self.value(f"getelementptr {row}, ptr {table}, i64 {number}, i32 {field}")
+                self.do(f"store {text}, ptr {place}, !nosanitize !0")
         number = self.value(f"lshr i64 {address}, {PARAMETER_SHIFT}")
-        place = self.value(f"getelementptr ptr, ptr {table}, i64 {number}")
-        start = self.value(f"load ptr, ptr {place}, !nosanitize !0")
+        known = self.value(f"icmp ule i64 {number}, {len(self._parameters)}")
+        number = self.value(f"select i1 {known}, i64 {number}, i64 0")
+        found = []
+        for field, kind in enumerate(("ptr", "i64")):
+            place = self.value(f"getelementptr {row}, ptr {table}, i64 {number}, i32 {field}")
+            found.append(self.value(f"load {kind}, ptr {place}, !nosanitize !0"))
         offset = self.value(f"and i64 {address}, {(1 << PARAMETER_SHIFT) - 1}")
-        return self.value(f"getelementptr i8, ptr {start}, i64 {offset}")
+        outside = self.value(f"icmp ugt i64 {self.value(f'add i64 {offset}, {size}')}, {found[1]}")
+        beyond, inside = self.fresh(), self.fresh()
+        self.do(f"br i1 {outside}, label %{beyond}, label %{inside}")
+        self.lines.append(f"{beyond}:")
+        self.perform("outside.of.parameters", "void", ())
+        self.do("unreachable")
+        self.lines.append(f"{inside}:")
+        return self.value(f"getelementptr i8, ptr {found[0]}, i64 {offset}")
 
-    def pointer(self, instruction: Instruction, operand: Operand, space: str) -> str:
+    def pointer(self, instruction: Instruction, operand: Operand, space: str, size: int = 1) -> str:
         """A pointer to where an address says, in one of PTX's state spaces; generic where that is empty.
 
+        Args:
+            instruction: What accesses it.
+            operand: The address.
+            space: The space.
+            size: Bytes that are accessed. In parameters and a thread's own variables, which are no operands of the kernel's, they
+                are checked here.
+
         Raises:
-            LoweringError: It is no address.
+            LoweringError: It is no address, or beyond the variable that it names.
         """
         if not isinstance(operand, Address):
             raise wrong(instruction.line, f"{instruction.name} needs an address in place of {operand}")
         offset = str(operand.offset)
         variable = self._variables.get(operand.base)
         if variable is not None and self._register(operand.base) is None:
+            if variable.space in ("param", "local") and not 0 <= operand.offset <= bytes_of(variable) - size:
+                what = f"{instruction.name} accesses {size} bytes at {offset} of {variable.name}"
+                raise wrong(instruction.line, f"{what}, which has {bytes_of(variable)}")
             base = self._pointer(variable)
         elif space == "shared":
             whole = self.value(f"add i32 {self.read(instruction, operand.base, 32)}, {offset}")
             return self.shared_pointer(whole)
         elif space == "param":
-            base = self.parameter_pointer(self.read(instruction, operand.base, 64))
+            whole = self.value(f"add i64 {self.read(instruction, operand.base, 64)}, {offset}")
+            return self.parameter_pointer(whole, size)
         else:
             base = self.value(f"inttoptr i64 {self.read(instruction, operand.base, 64)} to ptr")
         return self.value(f"getelementptr i8, ptr {base}, i64 {offset}") if operand.offset else base
+
+    def is_predicate(self, operand: Operand) -> bool:
+        """Whether an operand is a register of one bit."""
+        register = self._register(operand.lstrip("!")) if isinstance(operand, str) else None
+        return register is not None and register.bits == 1
 
     def write(self, instruction: Instruction, operand: Operand, value: str, bits: int, *, signed: bool = False) -> None:
         """Puts an integer of so many bits into a register, which may be wider; ``_`` takes whatever comes.
@@ -348,13 +450,34 @@ class Function:
         """An operand as one of PTX's types."""
         llvm = LLVM_TYPES[kind]
         bits = bits_of(llvm)
-        return self.cast(self.read(instruction, operand, bits), f"i{bits}", llvm)
+        value = self._flushed(instruction, self.read(instruction, operand, bits), kind)
+        return self.cast(value, f"i{bits}", llvm)
 
     def put(self, instruction: Instruction, operand: Operand, value: str, kind: str) -> None:
         """Puts a value of one of PTX's types into a register."""
         llvm = LLVM_TYPES[kind]
         bits = bits_of(llvm)
-        self.write(instruction, operand, self.cast(value, llvm, f"i{bits}"), bits, signed=kind[0] == "s")
+        value = self._flushed(instruction, self.cast(value, llvm, f"i{bits}"), kind)
+        self.write(instruction, operand, value, bits, signed=kind[0] == "s")
+
+    def _flushed(self, instruction: Instruction, value: str, kind: str) -> str:
+        """The bits of a float under .ftz: a subnormal number is a zero of its sign. Conversions flush f32 only."""
+        if not instruction.has("ftz") or (kind != "f32" and instruction.parts[0] == "cvt"):
+            return value
+        if kind == "f16x2":
+            low, high = (
+                self._flushed_one(self.resized(each, 32, 16), 16)
+                for each in (value, self.value(f"lshr i32 {value}, 16"))
+            )
+            raised = self.value(f"shl i32 {self.resized(high, 16, 32)}, 16")
+            return self.value(f"or i32 {raised}, {self.resized(low, 16, 32)}")
+        return self._flushed_one(value, bits_of(LLVM_TYPES[kind])) if kind in ("f16", "f32") else value
+
+    def _flushed_one(self, value: str, bits: int) -> str:
+        exponent, sign = (0x7C00, 1 << 15) if bits == 16 else (0x7F800000, 1 << 31)
+        small = self.value(f"icmp eq i{bits} {self.value(f'and i{bits} {value}, {exponent}')}, 0")
+        zero = self.value(f"and i{bits} {value}, {sign}")
+        return self.value(f"select i1 {small}, i{bits} {zero}, i{bits} {value}")
 
 
 def immediate(text: str, bits: int) -> int | None:
@@ -366,7 +489,9 @@ def immediate(text: str, bits: int) -> int | None:
         value = struct.unpack(">d" if is_double else ">f", bytes.fromhex(found[2]))[0]
         if bits == (64 if is_double else 32):
             return int(found[2], 16)
-        return int.from_bytes(struct.pack(">d" if bits == 64 else ">f", value), "big")
+        return _packed(value, bits)
+    if bits in (32, 64) and re.fullmatch(r"-?\d+(\.\d*([eE][+-]?\d+)?|[eE][+-]?\d+)", text):
+        return _packed(float(text), bits)
     if re.fullmatch(r"-?(0[xX][0-9a-fA-F]+|0[bB][01]+|\d+)U?", text) is None:
         return None
     digits = text.rstrip("U")
@@ -375,14 +500,51 @@ def immediate(text: str, bits: int) -> int | None:
     return number & ((1 << bits) - 1) if bits > 1 else number
 
 
+def _packed(value: float, bits: int) -> int | None:
+    """The bits of a float of 32 or 64 bits; None where it is too large for one."""
+    try:
+        return int.from_bytes(struct.pack(">d" if bits == 64 else ">f", value), "big")
+    except OverflowError:
+        return None
+
+
 Handler = Callable[[Function, Instruction], None]
 """Adds what an instruction does to a function."""
+Rows = Mapping[str, tuple[Handler, str]]
+"""By the beginning of a name: what such an instruction does, and the suffixes behind that which are read, with blanks between."""
+INTEGERS = "u16 u32 u64 s16 s32 s64"
+FLOATS = "f16 f16x2 bf16 bf16x2 f32 f64"
+"""Types as suffixes."""
+ANY = "*"
+"""For all suffixes: of hints."""
+SHAPE = "mMnNkK"
+"""For the shape of a matrix product."""
+_SHAPES = re.compile(r"m\d+n\d+k\d+")
 
 
-def unknown(instruction: Instruction) -> LoweringError:
+def reads(rows: Rows, instruction: Instruction) -> Handler:
+    """What the row of the longest beginning of an instruction's name does.
+
+    Raises:
+        LoweringError: There is none, or it does not read one of the suffixes.
+    """
+    parts = instruction.parts
+    for count in range(len(parts), 0, -1):
+        found = rows.get(".".join(parts[:count]))
+        if found is None:
+            continue
+        handler, known = found[0], found[1].split()
+        for part in parts[count:]:
+            if part not in known and ANY not in known and not (SHAPE in known and _SHAPES.fullmatch(part)):
+                raise unknown(instruction, f", for its suffix .{part}")
+        return handler
+    raise unknown(instruction)
+
+
+def unknown(instruction: Instruction, why: str = "") -> LoweringError:
     """The error about an instruction that is not read."""
     return LoweringError(
-        f"the emulator does not read {instruction.name}",
+        f"the emulator does not read {instruction.name}{why}",
         where=f"line {instruction.line} of the PTX",
         expected="the instructions of docs/how-to/emulate.md",
     )

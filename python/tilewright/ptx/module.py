@@ -3,28 +3,25 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from math import prod
-from types import MappingProxyType
 
 from tilewright.errors import LoweringError
 from tilewright.ptx import arithmetic, bits, conversions, copies, memory, parse, together
-from tilewright.ptx.function import LLVM_TYPES, Declarations, Function, Handler, bits_of, immediate, unknown
+from tilewright.ptx.function import (
+    LLVM_TYPES,
+    Declarations,
+    Function,
+    Rows,
+    bytes_of,
+    element_bytes,
+    immediate,
+    reads,
+    unknown,
+)
 from tilewright.ptx.parse import Instruction, Label, Registers, Scope, Variable
 
-_ROUNDED = ("rm", "rp", "rz")
-_NOT_READ: Mapping[str, Sequence[str]] = MappingProxyType(
-    {
-        **dict.fromkeys(("add", "sub", "mul", "fma", "div", "sqrt", "rcp"), _ROUNDED),
-        "mad": (*_ROUNDED, "cc"),
-        **dict.fromkeys(("min", "max"), ("xorsign", "relu")),
-        "st": ("async", "bulk"),
-    }
-)
-"""By the beginning of a name, suffixes that change the result and are not read."""
-_ROWS: Mapping[str, Handler] = {
+_ROWS: Rows = {
     **arithmetic.ROWS,
     **bits.ROWS,
     **conversions.ROWS,
@@ -62,19 +59,28 @@ class Module:
     kernels: Mapping[str, Kernel]
 
 
-def translated(text: str) -> Module:
+def translated(text: str, *, counts: bool = False) -> Module:
     """A PTX module as LLVM IR for the emulator.
+
+    Args:
+        text: The PTX.
+        counts: Whether the emulator is told how many instructions are executed.
 
     Raises:
         LoweringError: It is no PTX, or has an instruction that is not read; the error names the line.
     """
     declared = parse.parsed(text)
     variables = {each.name: each for each in declared if isinstance(each, Variable)}
-    declarations = Declarations()
+    functions = {
+        each.name: [bytes_of(variable) for variable in (*each.results, *each.parameters)]
+        for each in declared
+        if isinstance(each, parse.Function) and each.body is not None
+    }
+    declarations = Declarations(functions)
     bodies, kernels = [], {}
     for each in declared:
         if isinstance(each, parse.Function) and each.body is not None:
-            bodies.append(_function(each, each.body, declarations, variables))
+            bodies.append(_function(each, each.body, declarations, variables, counts=counts))
             if each.is_kernel:
                 kernels[each.name] = Kernel(each.block, each.cluster)
     inside = [
@@ -85,7 +91,7 @@ def translated(text: str) -> Module:
     ]
     globals_ = "\n".join(_global(each) for each in (*variables.values(), *inside))
     return Module(
-        f"{_HEAD}{globals_}\n{declarations.text()}\n" + "\n".join(bodies) + "\n!0 = !{}\n",
+        f"{_HEAD}{globals_}\n{declarations.text()}\n" + "\n".join(bodies) + f"\n{declarations.places()}\n",
         kernels,
     )
 
@@ -100,24 +106,12 @@ def _within(function: str, variable: Variable) -> Variable:
     return replace(variable, name=f"{function}:{variable.name}")
 
 
-def _element_bytes(variable: Variable) -> int:
-    if variable.type not in LLVM_TYPES:
-        raise LoweringError(
-            f"{variable.name} is of type {variable.type}", where="PTX", expected=f"one of {', '.join(LLVM_TYPES)}"
-        )
-    return max(bits_of(LLVM_TYPES[variable.type]) // 8, 1)
-
-
-def _bytes_of(variable: Variable) -> int:
-    return prod(variable.extents) * _element_bytes(variable)
-
-
 def _align_of(variable: Variable) -> int:
-    return variable.align or _element_bytes(variable)
+    return variable.align or variable.vector * element_bytes(variable)
 
 
 def _global(variable: Variable) -> str:
-    size = f"[{_bytes_of(variable)} x i8]"
+    size = f"[{bytes_of(variable)} x i8]"
     space = _SPACES[variable.space]
     where = f"addrspace({space}) " if space else ""
     align = f", align {_align_of(variable)}"
@@ -132,10 +126,9 @@ def _initial(variable: Variable) -> str:
     """The first bytes of a variable."""
     if not variable.value:
         return "zeroinitializer"
-    size = _element_bytes(variable)
-    words = re.findall(r"[^\s,{}]+", variable.value)
+    size = element_bytes(variable)
     found = bytearray()
-    for word in words:
+    for word in variable.words:
         number = immediate(word, 8 * size)
         if number is None:
             raise LoweringError(
@@ -144,13 +137,13 @@ def _initial(variable: Variable) -> str:
                 expected="numbers",
             )
         found += (number & ((1 << 8 * size) - 1)).to_bytes(size, "little")
-    if len(found) > _bytes_of(variable):
+    if len(found) > bytes_of(variable):
         raise LoweringError(
-            f"{variable.name} has {len(words)} first values",
+            f"{variable.name} has {len(variable.words)} first values",
             where="PTX",
-            expected=f"{_bytes_of(variable) // size} at most",
+            expected=f"{bytes_of(variable) // size} at most",
         )
-    found = found.ljust(_bytes_of(variable), b"\0")
+    found = found.ljust(bytes_of(variable), b"\0")
     return "[" + ", ".join(f"i8 {each}" for each in found) + "]"
 
 
@@ -159,9 +152,11 @@ def _function(
     body: Sequence[parse.Statement],
     declarations: Declarations,
     variables: Mapping[str, Variable],
+    *,
+    counts: bool,
 ) -> str:
     """The definition of a function. What is no kernel gets and gives everything by pointers."""
-    function = Function(declarations, variables, is_kernel=declared.is_kernel)
+    function = Function(declarations, variables, is_kernel=declared.is_kernel, counts=counts)
     for variable in _own_shared(body):
         function.name_variable(variable.name, _within(declared.name, variable))
     arguments = [
@@ -181,7 +176,7 @@ def _function(
 def _parameter(function: Function, variable: Variable, number: int, *, is_kernel: bool) -> str:
     """The declaration of a parameter, which code finds in memory."""
     name = f"%p{number}"
-    size = _bytes_of(variable)
+    size = bytes_of(variable)
     if not is_kernel:
         function.add_parameter(variable, name)
         return f"ptr {name}"
@@ -203,6 +198,8 @@ def _labels(body: Sequence[parse.Statement], start: int) -> list[str]:
             if depth < 0:
                 break
         elif isinstance(each, Label) and not depth:
+            if each.name in found:
+                raise parse.wrong(each.line, f"the label {each.name} stands in this scope twice")
             found.append(each.name)
     return found
 
@@ -213,8 +210,8 @@ def _state(function: Function, statement: parse.Statement, body: Sequence[parse.
             function.enter(_labels(body, number + 1))
         case Scope():
             function.leave()
-        case Label(name=name):
-            function.block(function.label(name, 0))
+        case Label(name=name, line=line):
+            function.block(function.label(name, line))
         case Registers(type=kind, names=names):
             if kind not in LLVM_TYPES:
                 raise LoweringError(f"registers of type {kind}", where="PTX", expected=", ".join(LLVM_TYPES))
@@ -222,7 +219,7 @@ def _state(function: Function, statement: parse.Statement, body: Sequence[parse.
         case Variable(space="shared"):
             pass  # `_function` has declared it.
         case Variable():
-            slot = function.slot(f"[{_bytes_of(statement)} x i8]", _align_of(statement))
+            slot = function.slot(f"[{bytes_of(statement)} x i8]", _align_of(statement))
             function.add_variable(statement, slot)
         case Instruction():
             _execute(function, statement)
@@ -230,6 +227,7 @@ def _state(function: Function, statement: parse.Statement, body: Sequence[parse.
 
 def _execute(function: Function, one: Instruction) -> None:
     """An instruction, under its guard."""
+    function.begin(one.line)
     try:
         _perform(function, one)
     except (IndexError, KeyError, ValueError):
@@ -245,9 +243,11 @@ def _perform(function: Function, one: Instruction) -> None:
         inside, after = function.fresh(), function.fresh()
         if one.parts[0] == "bra":
             target = function.label(str(one.operands[0]), one.line)
+            function.tell_count()
             function.do(f"br i1 {holds}, label %{target}, label %{after}")
             function.lines.append(f"{after}:")
             return
+        function.tell_count()
         function.do(f"br i1 {holds}, label %{inside}, label %{after}")
         function.lines.append(f"{inside}:")
     if one.parts[0] == "bra":
@@ -259,21 +259,9 @@ def _perform(function: Function, one: Instruction) -> None:
     elif one.parts[0] == "call":
         _call(function, one)
     else:
-        _handler(one)(function, one)
+        reads(_ROWS, one)(function, one)
     if after:
         function.block(after)
-
-
-def _handler(one: Instruction) -> Handler:
-    """That of the longest beginning of the name that is known."""
-    parts = one.parts
-    if one.has(*_NOT_READ.get(parts[0], ())):
-        raise unknown(one)
-    for count in range(len(parts), 0, -1):
-        found = _ROWS.get(".".join(parts[:count]))
-        if found is not None:
-            return found
-    raise unknown(one)
 
 
 def _call(function: Function, one: Instruction) -> None:
@@ -285,6 +273,18 @@ def _call(function: Function, one: Instruction) -> None:
         function.perform("trap", "void", ())
         return
     groups = [each for each in one.operands if isinstance(each, tuple)]
-    places = [function.pointer(one, parse.Address(each, 0), "") for group in groups for each in group]
+    wanted, given = function.declarations.functions.get(names[0]), [each for group in groups for each in group]
+    if wanted is None:
+        raise parse.wrong(one.line, f"it calls {names[0]}, of which the module has no definition")
+    if len(wanted) != len(given):
+        raise parse.wrong(
+            one.line, f"it calls {names[0]} with {len(given)} results and arguments, which has {len(wanted)}"
+        )
+    results = one.operands[0] if isinstance(one.operands[0], tuple) else ()
+    if any(given.count(each) > 1 for each in results):
+        raise parse.wrong(one.line, f"it calls {names[0]} with a result that is an operand too")
+    places = [
+        function.pointer(one, parse.Address(each, 0), "param", size) for each, size in zip(given, wanted, strict=True)
+    ]
     text = ", ".join(f"ptr {each}" for each in places)
     function.do(f'call void @"{names[0]}"({text})')

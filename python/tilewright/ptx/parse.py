@@ -5,7 +5,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from math import prod
 
 from tilewright.errors import LoweringError
 
@@ -19,12 +20,15 @@ _VARIABLE = re.compile(
     r"(?P<extents>(?:\s*\[\s*\d*\s*\])*)\s*(?:=\s*(?P<value>.*))?",
     re.DOTALL,
 )
+_VECTOR = re.compile(r"\.v([248])\b")
 _ALIGNED = re.compile(r"\.align\s+(\d+)")
 _REGISTERS = re.compile(r"\.reg\s+\.(\w+)\s+(.*)", re.DOTALL)
 _FUNCTION = re.compile(
     r"\.(?P<kind>entry|func)\s*(?:\((?P<results>[^)]*)\))?\s*(?P<name>[\w$%]+)\s*(?:\((?P<parameters>.*?)\))?(?P<rest>[^()]*)",
     re.DOTALL,
 )
+_MOST_REGISTERS = 1 << 20
+"""Of a declaration."""
 _EXTENTS = r"\s+(\d+)\s*(?:,\s*(\d+)\s*)?(?:,\s*(\d+))?"
 
 
@@ -76,9 +80,10 @@ class Instruction:
 
 @dataclass(frozen=True, slots=True)
 class Label:
-    """A place that branches go to."""
+    """A place that branches go to: its name, and the line that it stands in."""
 
     name: str
+    line: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,6 +112,7 @@ class Variable:
         extents: Those of an array; a 0 where its length is left open. Empty: it is one element.
         align: Bytes; 0 for that of its type.
         value: Its first value as text; empty for none.
+        vector: How many of the type an element has.
     """
 
     space: str
@@ -115,6 +121,12 @@ class Variable:
     extents: tuple[int, ...]
     align: int
     value: str = ""
+    vector: int = 1
+
+    @property
+    def words(self) -> list[str]:
+        """The numbers of the first value, as text."""
+        return re.findall(r"[^\s,{}]+", self.value)
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,6 +179,7 @@ class _Reader:
     def module(self) -> Iterator[Function | Variable]:
         if not re.match(r"\s*\.version\s", self._text):
             raise LoweringError("no .version at its beginning", where="PTX", expected="the text of a PTX module")
+        defined: set[str] = set()
         while self._skip():
             if self._take(_LINE_DIRECTIVE) or self._take(_SECTION):
                 continue
@@ -174,9 +187,19 @@ class _Reader:
             if end == "=":
                 head += end + self._until(";")[1]
             if ".entry" in head or ".func" in head:
-                yield self._function(line, head, has_body=end == "{")
+                made = self._function(line, head, has_body=end == "{")
+                if made.body is not None and made.name in defined:
+                    raise wrong(line, f"{made.name} is defined twice")
+                defined |= {made.name} if made.body is not None else set()
+                yield made
             elif _VARIABLE.search(head):
-                yield _variable(line, head)
+                made = _variable(line, head)
+                if made.space in ("local", "param"):
+                    raise wrong(line, f"{made.name} of the space .{made.space} is in no function")
+                if made.name in defined:
+                    raise wrong(line, f"{made.name} is defined twice")
+                defined |= {made.name} if ".extern" not in head else set()
+                yield made
             elif not head.lstrip().startswith((".alias", ".pragma")):
                 raise wrong(line, f"cannot read {head.strip()[:60]!r}")
 
@@ -205,7 +228,7 @@ class _Reader:
                     return
                 yield Scope(opens)
             elif (label := self._take(_LABEL)) is not None:
-                yield Label(label[1])
+                yield Label(label[1], self._line())
             elif not self._take(_LINE_DIRECTIVE):
                 yield from _statement(*self._until(";")[:2])
         raise wrong(self._line(), "a function without an end")
@@ -254,15 +277,31 @@ def _variable(line: int, text: str) -> Variable:
         raise wrong(line, f"cannot read the variable {text.strip()[:60]!r}")
     align = _ALIGNED.search(found["middle"])
     extents = tuple(int(each or 0) for each in re.findall(r"\[\s*(\d*)\s*\]", found["extents"]))
-    value = (found["value"] or "").strip()
-    return Variable(found["space"], found["type"], found["name"], extents, int(align[1]) if align else 0, value)
+    if align and int(align[1]).bit_count() != 1:
+        raise wrong(line, f"{found['name']} is aligned to {align[1]} bytes, no power of two")
+    vector = _VECTOR.search(found["middle"])
+    made = Variable(
+        found["space"],
+        found["type"],
+        found["name"],
+        extents,
+        int(align[1]) if align else 0,
+        (found["value"] or "").strip(),
+        int(vector[1]) if vector else 1,
+    )
+    if made.words and 0 in extents[:1]:  # As long as its first value says.
+        made = replace(made, extents=(-(-len(made.words) // (made.vector * max(prod(extents[1:]), 1))), *extents[1:]))
+    return made
 
 
 def _statement(line: int, text: str) -> Iterator[Statement]:
     text = text.strip()
     if (registers := _REGISTERS.match(text)) is not None:
         names = re.findall(r"([\w$%]+)\s*(?:<\s*(\d+)\s*>)?", registers[2])
-        yield Registers(registers[1], tuple((name, int(count or 0)) for name, count in names))
+        counted = tuple((name, int(count or 0)) for name, count in names)
+        if any(count > _MOST_REGISTERS for _, count in counted):
+            raise wrong(line, f"more than {_MOST_REGISTERS} registers of a name")
+        yield Registers(registers[1], counted)
     elif text.startswith((".local", ".shared", ".param")):
         yield _variable(line, text)
     elif text and not text.startswith("."):
@@ -298,7 +337,10 @@ def _operand(line: int, text: str) -> Operand:
             raise wrong(line, f"cannot read the address {text}") from None
         return Address(found[1], -offset if found[2] == "-" else offset, coordinates)
     if text.startswith(("{", "(")):
-        return tuple(each.strip() for each in text[1:-1].split(",") if each.strip())
+        several = tuple(each.strip() for each in text[1:-1].split(",") if each.strip())
+        if not several and text.startswith("{"):
+            raise wrong(line, "braces without an operand")
+        return several
     if "|" in text:
         return tuple(each.strip() for each in text.split("|"))
     return text

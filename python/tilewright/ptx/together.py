@@ -4,9 +4,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
-from tilewright.ptx.function import LLVM_TYPES, Function, Handler, bits_of, unknown
+from tilewright.ptx.function import LLVM_TYPES, SHAPE, Function, Handler, Rows, bits_of, unknown
 from tilewright.ptx.memory import space
 from tilewright.ptx.parse import Instruction, Operand
 
@@ -33,8 +33,6 @@ def _numbered(name: str) -> Handler:
 
 def _barrier(function: Function, one: Instruction) -> None:
     """For bar and barrier, .sync or .arrive, of all threads of the block or of some."""
-    if one.has("red"):
-        raise unknown(one)
     how = "arrive" if one.has("arrive") else "sync"
     what = "all" if len(one.operands) == 1 else "count"
     numbers = [("i32", function.read(one, each, 32)) for each in one.operands]
@@ -47,7 +45,7 @@ def _cluster_barrier(function: Function, one: Instruction) -> None:
 
 
 def _fence(function: Function, one: Instruction) -> None:
-    name = "fence"
+    name = one.name
     if one.has("proxy") and any(part.startswith("async") for part in one.parts):
         name = "fence.proxy.async"
     elif one.has("mbarrier_init"):
@@ -119,7 +117,7 @@ def _structure(kind: str, to: Operand) -> str:
 
 def _multiply(function: Function, one: Instruction) -> None:
     """mma.sync.aligned.mMnNkK.row.col.TYPES to, a, b, c."""
-    if not one.name.startswith("mma.sync.aligned.m") or one.has("sp", "and", "xor"):
+    if not one.name.startswith("mma.sync.aligned.m") or (one.has("m8n8k4") and not one.has("f64")):
         raise unknown(one)
     to, *operands = one.operands
     types = [part for part in one.parts if part in LLVM_TYPES or part in ("e4m3", "e5m2")]
@@ -130,12 +128,18 @@ def _multiply(function: Function, one: Instruction) -> None:
     _spread(function, one, to, kinds[0], function.perform(name, result, given), result)
 
 
+def _of_matrices(one: Instruction) -> str:
+    """The operation's name: assemblers take its suffixes in several orders."""
+    count = next(part for part in one.parts if part in ("x1", "x2", "x4"))
+    return f"{one.parts[0]}.sync.aligned.m8n8.{count}{'.trans' if one.has('trans') else ''}.shared.b16"
+
+
 def _load_matrices(function: Function, one: Instruction) -> None:
     """Shared memory into registers, eight rows of eight a matrix."""
     to, address = one.operands
     result = _structure("i32", to)
     pointer = function.pointer(one, address, "shared" if space(one) else "")
-    _spread(function, one, to, "i32", function.perform(one.name, result, [("ptr", pointer)]), result)
+    _spread(function, one, to, "i32", function.perform(_of_matrices(one), result, [("ptr", pointer)]), result)
 
 
 def _store_matrices(function: Function, one: Instruction) -> None:
@@ -143,12 +147,12 @@ def _store_matrices(function: Function, one: Instruction) -> None:
     pointer = function.pointer(one, address, "shared" if space(one) else "")
     kinds = ["i32"]
     # The name alone does not tell how many registers follow: one operation has one number of them.
-    function.perform(one.name, "void", [("ptr", pointer), *_values(function, one, [of], kinds)])
+    function.perform(_of_matrices(one), "void", [("ptr", pointer), *_values(function, one, [of], kinds)])
 
 
 def _multiply_groups(function: Function, one: Instruction) -> None:
     """wgmma.mma_async sums, a, b, add?, signs, transpositions: sums are taken and given in the same registers."""
-    if one.has("sp") or re.search(r"\.m64n\d+k\d+\.", one.name) is None:
+    if one.has("satfinite") or re.search(r"\.m64n\d+k\d+\.", one.name) is None:
         raise unknown(one)
     sums, a, b, adds, *immediate = one.operands
     given = _values(function, one, [sums], ["i32"])
@@ -168,27 +172,33 @@ def _wait_groups(function: Function, one: Instruction) -> None:
     function.perform("wgmma.wait_group", "void", [("i64", function.read(one, one.operands[0], bits_of("i64")))])
 
 
-ROWS: Mapping[str, Handler] = {
-    "bar": _barrier,
-    "barrier": _barrier,
-    "bar.warp.sync": _numbered("bar.warp.sync"),
-    "barrier.cluster": _cluster_barrier,
-    "membar": _performs("fence"),
-    "fence": _fence,
-    "elect.sync": _elect,
-    "shfl.sync": _shuffle,
-    "vote.sync": _vote,
-    "redux.sync": _reduce,
-    "activemask": _active,
-    "mma": _multiply,
-    "ldmatrix": _load_matrices,
-    "stmatrix": _store_matrices,
-    "wgmma.fence": _performs("wgmma.fence"),
-    "wgmma.mma_async": _multiply_groups,
-    "wgmma.commit_group": _performs("wgmma.commit_group"),
-    "wgmma.wait_group": _wait_groups,
-    "setmaxnreg": _numbered("setmaxnreg"),
-    "griddepcontrol": _performs("griddepcontrol"),
-    "nanosleep": _numbered("nanosleep"),
+_FENCES = (
+    "acq_rel sc acquire release cta cluster gpu sys proxy alias async global shared::cta shared::cluster mbarrier_init "
+    "sync_restrict::shared::cta sync_restrict::shared::cluster async::generic async.shared::cta"
+)
+_TYPES = f"sync aligned row col satfinite kind::f8f6f4 {SHAPE} f16 bf16 tf32 f32 f64 e4m3 e5m2 s8 u8 s32"
+_MATRICES = "sync aligned m8n8 x1 x2 x4 trans shared shared::cta b16"
+ROWS: Rows = {
+    "bar": (_barrier, "cta sync arrive"),
+    "barrier": (_barrier, "cta sync arrive aligned"),
+    "bar.warp.sync": (_numbered("bar.warp.sync"), ""),
+    "barrier.cluster": (_cluster_barrier, "arrive wait release acquire relaxed aligned"),
+    "membar": (_fence, "cta gl sys"),
+    "fence": (_fence, _FENCES),
+    "elect.sync": (_elect, ""),
+    "shfl.sync": (_shuffle, "up down bfly idx b32"),
+    "vote.sync": (_vote, "all any uni ballot pred b32"),
+    "redux.sync": (_reduce, "add min max and or xor u32 s32 b32"),
+    "activemask": (_active, "b32"),
+    "mma": (_multiply, _TYPES),
+    "ldmatrix": (_load_matrices, _MATRICES),
+    "stmatrix": (_store_matrices, _MATRICES),
+    "wgmma.fence": (_performs("wgmma.fence"), "sync aligned"),
+    "wgmma.mma_async": (_multiply_groups, _TYPES),
+    "wgmma.commit_group": (_performs("wgmma.commit_group"), "sync aligned"),
+    "wgmma.wait_group": (_wait_groups, "sync aligned"),
+    "setmaxnreg": (_numbered("setmaxnreg"), "inc dec sync aligned u32"),
+    "griddepcontrol": (_performs("griddepcontrol"), "launch_dependents wait"),
+    "nanosleep": (_numbered("nanosleep"), "u32"),
 }
-"""What instructions do, by the beginning of their names."""
+"""What instructions do, by the beginning of their names, and the suffixes that are read behind it."""

@@ -13,6 +13,7 @@ from pathlib import Path
 
 from tilewright import knobs
 from tilewright.payload import spec_tables
+from tilewright.payload.spec_tables import Spec
 from tilewright.records import machine, trial
 from tilewright.records.database import Database, read_lines
 from tilewright.records.trial import Trial, canonical
@@ -42,30 +43,30 @@ class Found:
 
 
 @lru_cache(maxsize=4096)
-def text(spec: MatmulSpec) -> str | None:
+def text(spec: Spec) -> str | None:
     """The canonical text of a spec; None for one that records cannot hold: one with dynamic extents or Python functions in it.
 
     Of a deterministic spec the order of sums is not to change with a measurement: it has none either.
     """
-    if spec.dynamic or spec.deterministic or spec.is_empty:
+    if spec.dynamic or spec.is_empty or (isinstance(spec, MatmulSpec) and spec.deterministic):
         return None
     table = spec_tables.table(spec)
     return None if table is None else canonical(table)
 
 
-def find(spec: MatmulSpec, target: Target, threads: int) -> Found | None:
+def find(spec: Spec, target: Target, threads: int) -> Found | None:
     """The last final comparison of a spec for a machine just like `target`; None where there is none, or records are not to be used.
 
     Raises:
         RecordError: The database is damaged.
         TilewrightError: A variable of the environment has a value that means nothing.
     """
-    settings = knobs.load()
+    path, without = knobs.records()
     said = text(spec)
-    if settings.no_records or said is None or target.emulation is not None:
+    if without or said is None or target.emulation is not None:
         return None
     key = machine.key(target)
-    database = opened(settings.records)
+    database = opened(path)
     found = None if database is None else database.latest(key, said, threads)
     if found is not None:
         return Found(found, shipped=False)

@@ -17,9 +17,9 @@ from typing import Any, Literal
 
 from tilewright.errors import TilewrightError
 from tilewright.payload import spec_tables
+from tilewright.payload.spec_tables import Spec
 from tilewright.records import machine
 from tilewright.schedules.models.blocking import Blocking
-from tilewright.spec import MatmulSpec
 
 FORMAT = 1
 OWN = "own:"
@@ -90,11 +90,9 @@ class Trial:
         return self.strategy if _is_own(self.strategy) else None
 
     @property
-    def product(self) -> MatmulSpec:
+    def computed(self) -> Spec:
         """What was computed."""
-        spec = spec_tables.read(self.spec, "record")
-        assert isinstance(spec, MatmulSpec), "checked where it was read"
-        return spec
+        return spec_tables.read(self.spec, "record")
 
 
 def canonical(value: object) -> str:
@@ -144,10 +142,10 @@ def _wrong(values: Mapping[str, Any]) -> list[tuple[str, str]]:
     """The fields that cannot be as they are, each with what it has to be."""
     checks: list[tuple[str, bool, str]] = [
         ("machine", isinstance(values["machine"], dict) and "features" in values["machine"], "a machine's facts"),
-        ("spec", _is_spec(values["spec"]), "the table of a product"),
+        ("spec", _is_spec(values["spec"]), "the table of a spec"),
         ("threads", _is_whole(values["threads"]) and 1 <= values["threads"] <= 1024, "an int from 1 to 1024"),
         ("strategy", isinstance(values["strategy"], str), "a strategy's name"),
-        ("sizes", _are_sizes(values["sizes"], values["strategy"]), "mr, nr, mc, nc and kc"),
+        ("sizes", _are_sizes(values["sizes"], values), "whole numbers, of a product's strategy mr, nr, mc, nc and kc"),
         (
             "final",
             not (values["final"] and _is_own(values["strategy"])),
@@ -156,7 +154,7 @@ def _wrong(values: Mapping[str, Any]) -> list[tuple[str, str]]:
         ("schedule", isinstance(values["schedule"], str) and bool(_DIGEST.fullmatch(values["schedule"])), "a digest"),
         ("versions", _are_texts(values["versions"]), "texts by name"),
         ("samples", _are_seconds(values["samples"]), "seconds above zero"),
-        ("model", _is_model(values["model"]), "strategy, sizes and samples of the model's choice"),
+        ("model", _is_model(values["model"], values), "strategy, sizes and samples of the model's choice"),
         ("peak", _is_number(values["peak"]) and values["peak"] >= 0, "a number"),
         ("error", _is_number(values["error"]) and values["error"] >= 0, "a number"),
         ("final", isinstance(values["final"], bool), "true or false"),
@@ -182,17 +180,18 @@ def _is_spec(value: object) -> bool:
         spec = spec_tables.read(value, "record")
     except TilewrightError:
         return False
-    return isinstance(spec, MatmulSpec) and spec_tables.table(spec) == value
+    return spec_tables.table(spec) == value
 
 
 def _is_own(strategy: object) -> bool:
     return isinstance(strategy, str) and strategy.startswith(OWN)
 
 
-def _are_sizes(value: object, strategy: object) -> bool:
+def _are_sizes(value: object, trial: Mapping[str, Any]) -> bool:
+    """Whether they can be sizes of what a trial tried: of a strategy for products, or others by name."""
     if not isinstance(value, dict):
         return False
-    if _is_own(strategy):
+    if _is_own(trial["strategy"]) or (isinstance(trial["spec"], dict) and "operator" in trial["spec"]):
         return all(map(_is_whole, value.values()))
     try:
         Blocking(**value)
@@ -209,14 +208,10 @@ def _are_seconds(value: object) -> bool:
     return isinstance(value, list) and all(_is_number(each) and each > 0 for each in value)
 
 
-def _is_model(value: object) -> bool:
+def _is_model(value: object, trial: Mapping[str, Any]) -> bool:
     if not isinstance(value, dict) or set(value) != {"strategy", "sizes", "samples"}:
         return False
-    return (
-        isinstance(value["strategy"], str)
-        and _are_sizes(value["sizes"], value["strategy"])
-        and _are_seconds(value["samples"])
-    )
+    return isinstance(value["strategy"], str) and _are_sizes(value["sizes"], trial) and _are_seconds(value["samples"])
 
 
 def _is_moment(value: object) -> bool:

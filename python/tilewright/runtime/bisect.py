@@ -1,21 +1,26 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""Finds the transform op of a schedule that is to blame for a wrong, failing or slow kernel."""
+"""Finds the transform op of a schedule, or the pass behind it, that is to blame for a wrong, failing or slow kernel."""
 
 from __future__ import annotations
 
+import contextlib
 import tempfile
-import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from os import PathLike
 from pathlib import Path
 
-from tilewright import targets
-from tilewright.errors import ScheduleError, SlowScheduleWarning, SpecError, TilewrightError, UnverifiedWarning
-from tilewright.runtime import files, product_files
-from tilewright.runtime.compile import compile as compiled
+from tilewright import knobs, targets
+from tilewright.emit import dump
+from tilewright.errors import ScheduleError, SpecError, TilewrightError, WrongResultError
+from tilewright.lowering import hybrid_passes, pass_list
+from tilewright.lowering.pass_list import REQUIRED, Line
+from tilewright.runtime import product_files
+from tilewright.runtime.bisect_point import DUMPED, SCHEDULE, Point
+from tilewright.runtime.blame import Blame as Blame
 from tilewright.runtime.kernel import Kernel
+from tilewright.runtime.reduction import SCHEDULED
 from tilewright.schedules import hybrid, make
 from tilewright.schedules.plan import Schedule
 from tilewright.spec import MatmulSpec
@@ -23,116 +28,162 @@ from tilewright.targets import Target
 
 IsBad = Callable[[Kernel], bool]
 """Says of a kernel whether it has what is looked for."""
-_SHOWN = 160
-"""Characters of an op that are shown."""
+AMONG = ("ops", "passes", "all")
+"""What can be searched."""
+Passes = str | PathLike[str] | None
+"""A file with a list of passes, `REQUIRED`, or None for our pipelines."""
 
 
 @dataclass(frozen=True, slots=True)
-class Blame:
-    """What `bisect` returns.
+class _Step:
+    """What a compilation has more than the one before.
 
     Attributes:
-        op: The text of the op, or of the ops that differ, to blame.
-        number: Which op of the schedule it is, from 1; of two schedules, which of their differences.
-        count: How many there are.
-        runs: How many schedules were tried.
-        reason: What the kernel has that it should not.
-        spec: The product on which it shows: of extents as small as were found.
-        good: The text of the last schedule that is good.
-        bad: The text of the first one that is not, which has one op or difference more.
+        kind: "op" or "pass".
+        text: Its text.
+        point: The compilation.
     """
 
-    op: str
-    number: int
-    count: int
-    runs: int
-    reason: str
-    spec: MatmulSpec
-    good: str
-    bad: str
-
-    def __repr__(self) -> str:
-        """Which op is to blame."""
-        return f"<tilewright.Blame op {self.number} of {self.count}: {self.op[:_SHOWN]}{'…' * (len(self.op) > _SHOWN)}>"
-
-    def write(self, folder: str | PathLike[str]) -> None:
-        """Writes `good.mlir`, `bad.mlir` and a README with the commands that show the difference to a folder.
-
-        Raises:
-            TilewrightError: They cannot be written.
-        """
-        into = Path(folder)
-        into.mkdir(parents=True, exist_ok=True)
-        shape = f"{self.spec.m}x{self.spec.n}x{self.spec.k}"
-        product = f"--shape {shape} --dtype {self.spec.a},{self.spec.b},{self.spec.c} --layout {self.spec.layout}"
-        text = (
-            f"{self.reason}\n\nTo blame: op {self.number} of {self.count}:\n\n{self.op}\n\n"
-            f"tilewright run {product} --schedule good.mlir\ntilewright run {product} --schedule bad.mlir\n"
-        )
-        named = {"good.mlir": self.good, "bad.mlir": self.bad, "README.txt": text}
-        files.write_together({name: (into / name, content.encode()) for name, content in named.items()})
+    kind: str
+    text: str
+    point: Point
 
 
 def bisect(
     spec: MatmulSpec,
-    schedule: Schedule,
+    schedule: Schedule = None,
     target: str | Target = "host",
     threads: int = 1,
     *,
     good: Schedule = None,
     is_bad: IsBad | None = None,
+    passes: Passes = None,
+    good_passes: Passes = None,
+    among: str | None = None,
 ) -> Blame:
-    """Finds the op of a schedule with which a kernel gets bad, by trying at most log2 of their number and two more schedules.
+    """Finds the op or the pass with which a kernel gets bad, by trying at most log2 of their number and two more compilations.
 
-    Without `good`, the schedules tried are ever longer or shorter beginnings of `schedule`, whose rest the lowering then does as it can.
-    With it, they lie between `good` and `schedule`: the first differences are as in `schedule`, the rest as in `good`. A schedule that
-    cannot be tried is passed over.
+    They are a chain from a good one to the bad one, each with one op or pass more. Among the ops of a schedule, they are its beginnings,
+    whose rest the lowering then does as it can; with `good`, the first differences are as in `schedule`, the rest as in `good`. Among the
+    passes behind the schedule, the first are as in the bad list and the rest as in the good one: `good_passes`, or without that the passes
+    that a kernel needs, which are those of LLVM's O0, and of MLIR's all but canonicalizations and the like. Among all, the whole schedule
+    is tried with the passes alone that it needs: where it is good then, the passes are searched, and otherwise the ops. What cannot be
+    tried is passed over.
 
     Args:
         spec: The product, of static extents.
-        schedule: The schedule with the fault: as for `tilewright.compile`.
+        schedule: The schedule with the fault, or of the kernel with the fault: as for `tilewright.compile`.
         target: For which processor.
         threads: Most threads that a call uses.
         good: A schedule without the fault, to be compared with.
-        is_bad: What to look for in kernels that are right on random operands. By default it is how `schedule` fails: with wrong numbers,
+        is_bad: What to look for in kernels that are right on random operands. By default it is how the kernel fails: with wrong numbers,
             at a transform op, or in a stage behind.
+        passes: The list of passes with the fault: a file as ``TILEWRIGHT_DUMP`` writes one. By default our pipelines.
+        good_passes: A list without the fault, to be compared with. Where `passes` are given, by default our pipelines.
+        among: "ops", "passes" or "all". By default "passes" where a list is given, "ops" where `good` or `is_bad` is, and otherwise "all".
 
     Raises:
         SpecError: The target is a GPU, or an extent is dynamic.
-        ScheduleError: The schedule is not bad, or that which should be good is.
+        ScheduleError: The kernel is not bad, or that which should be good is; or what is to be compared does not fit together.
+        LoweringError: The lists of passes are of different compilations, or cannot be read.
     """
     if spec.open:
         raise SpecError(f"{spec} has dynamic extents", where="bisect", expected="static extents")
     if targets.gpu(target) is not None:
         raise SpecError(f"{target} is a GPU", where="bisect", expected="a processor")
+    lists = passes is not None or good_passes is not None
+    among = among or ("passes" if lists else "ops" if good is not None or is_bad is not None else "all")
+    _check(among, good is not None, lists)
     row = targets.resolve(target)
-    whole = hybrid.Text.of(_text(spec, row, schedule, threads))
-    if good is None:
-        count = len(whole.ops)
-        text = whole.first
-        ops = [op.strip() for op in whole.ops]
-    else:
-        other = hybrid.Text.of(_text(spec, row, good, threads))
-        differences = hybrid.changes(other, whole)
-        count = len(differences)
-        ops = [_both(other, whole, change) for change in differences]
-
-        def text(count: int) -> str:
-            return hybrid.mixed(other, whole, differences[:count])
-
-    trial = _Trial(row, threads, is_bad)
-    found = _first_bad(lambda number: trial.of(spec, text(number)), count)
+    whole = _text(spec, row, schedule, threads)
+    last, middle = Point(whole, _read(passes)), Point(whole, _read(good_passes) if lists else REQUIRED)
+    start, steps = middle, list[_Step]()
+    if among != "passes":
+        other = None if good is None else _text(spec, row, good, threads)
+        start, steps = _among_ops(whole, other)
+    ops = len(steps)
+    if among == "ops" and steps:
+        last = steps[-1].point
+    trial = _Trial(row, threads, is_bad, {last, middle} if among != "ops" else set())
+    if trial.of(spec, last) is not True:
+        raise ScheduleError("the kernel is not bad", expected="one that fails, or for which is_bad holds")
+    low, high = 0, None
+    if among == "passes" or trial.lists.get(last):
+        fine = trial.of(spec, middle)
+        if fine is False and ops:
+            steps[-1] = replace(steps[-1], point=middle)
+        steps += _among_passes(middle, last, trial.lists)
+        low, high = (ops, None) if fine is False else (0, ops if fine and ops else None)
+    elif among == "all":  # It fails before there are passes.
+        steps[-1] = replace(steps[-1], point=last)
+    points = [start, *(step.point for step in steps)]
+    found = _first_bad(lambda number: trial.of(spec, points[number]), low, len(steps) if high is None else high)
     runs, small = trial.runs, spec
     if is_bad is None:
-        small = _smallest(spec, lambda less: trial.of(less, text(found)) is True)
-        small = small if trial.of(small, text(found - 1)) is False else spec
-    return Blame(ops[found - 1], found, count, runs, trial.reason, small, text(found - 1), text(found))
+        small = _smallest(spec, lambda less: trial.of(less, points[found]) is True)
+        small = small if trial.of(small, points[found - 1]) is False else spec
+    step = steps[found - 1]
+    return Blame(
+        op=step.text,
+        kind=step.kind,
+        number=found,
+        count=len(steps),
+        runs=runs,
+        reason=trial.reason,
+        spec=small,
+        target=row,
+        threads=threads,
+        stage=trial.stage,
+        before=points[found - 1],
+        after=points[found],
+    )
+
+
+def _check(among: str, has_good: bool, has_lists: bool) -> None:
+    """Raises `ScheduleError` where what is to be searched and what is to be compared do not fit together."""
+    if among not in AMONG:
+        raise ScheduleError(f"among is {among!r}", where="bisect", expected=f"one of {', '.join(AMONG)}")
+    if has_good and among != "ops":
+        raise ScheduleError(
+            f"a good schedule, and among is {among!r}",
+            where="bisect",
+            expected="ops: passes are compared under one schedule",
+        )
+    if has_lists and among != "passes":
+        raise ScheduleError(f"a list of passes, and among is {among!r}", where="bisect", expected="passes")
 
 
 def _text(spec: MatmulSpec, target: Target, schedule: Schedule, threads: int) -> str:
     """The text of a schedule as MLIR prints it; a user's is read in a child process."""
     plan = make.make(spec, target, schedule, None, threads)
     return product_files.build(spec, target, plan, until="schedule").texts["schedule"]
+
+
+def _read(passes: Passes) -> str:
+    """The text of a list of passes; `REQUIRED`, and nothing for our pipelines."""
+    return replace(knobs.load({}), passes=None if passes is None else str(passes)).pass_list()
+
+
+def _among_ops(whole: str, good: str | None) -> tuple[Point, list[_Step]]:
+    """From where a chain goes on to a schedule, and its steps: ops of the schedule, or differences to a good one."""
+    new = hybrid.Text.of(whole)
+    if good is None:
+        steps = [_Step("op", op.strip(), Point(new.first(number))) for number, op in enumerate(new.ops, 1)]
+        return Point(new.first(0)), steps
+    old = hybrid.Text.of(good)
+    changes = hybrid.changes(old, new)
+    mixed = [hybrid.mixed(old, new, changes[:count]) for count in range(len(changes) + 1)]
+    steps = [_Step("op", _both(old, new, change), Point(text)) for change, text in zip(changes, mixed[1:], strict=True)]
+    return Point(mixed[0]), steps
+
+
+def _among_passes(middle: Point, last: Point, lists: Mapping[Point, Sequence[Line]]) -> list[_Step]:
+    """The steps from a compilation with good passes to one with bad ones: a pass each. That may have crashed before it ran all."""
+    old = lists.get(middle, ())
+    new = (*lists[last], *old[len(lists[last]) :])
+    differences = hybrid_passes.between(old, new) if old else []
+    points = [replace(last, passes=pass_list.written(hybrid_passes.mixed(old, new, each))) for each in differences]
+    return [_Step("pass", each.text, point) for each, point in zip(differences, [*points[:-1], last], strict=False)]
 
 
 def _both(old: hybrid.Text, new: hybrid.Text, change: hybrid.Change) -> str:
@@ -142,50 +193,64 @@ def _both(old: hybrid.Text, new: hybrid.Text, change: hybrid.Change) -> str:
 
 
 class _Trial:
-    """Tries schedules, and says whether they are bad; None where that cannot be said."""
+    """Tries compilations, and says whether they are bad; None where that cannot be said."""
 
-    def __init__(self, target: Target, threads: int, is_bad: IsBad | None) -> None:
-        self._target, self._threads, self._is_bad = target, threads, is_bad
+    def __init__(self, target: Target, threads: int, is_bad: IsBad | None, listed: Set[Point]) -> None:
+        self._target, self._threads, self._is_bad, self._listed = target, threads, is_bad, listed
         self._kind: tuple[type[TilewrightError], str] | None = None
         self.runs, self.reason = 0, "the predicate holds"
+        self.lists: dict[Point, tuple[Line, ...]] = {}
+        """The passes that those of `listed` ran, up to a failure."""
         self.of = lru_cache(maxsize=None)(self._of)
 
-    def _of(self, spec: MatmulSpec, text: str) -> bool | None:
+    def _of(self, spec: MatmulSpec, point: Point) -> bool | None:
         self.runs += 1
-        with tempfile.TemporaryDirectory() as folder:
-            file = Path(folder, "schedule.mlir")
-            file.write_text(text, encoding="utf-8")
+        listed = point in self._listed and point not in self.lists
+        with tempfile.TemporaryDirectory() as name:
+            folder = Path(name)
             try:
-                with warnings.catch_warnings():
-                    # Half a schedule is often slow, and another machine's kernel is not verified.
-                    warnings.simplefilter("ignore", SlowScheduleWarning)
-                    warnings.simplefilter("ignore", UnverifiedWarning)
-                    kernel = compiled(spec, self._target, self._threads, str(file), cache=False, verify=True)
-                return self._is_bad is not None and self._is_bad(kernel)
+                with point.compiled(folder, spec, self._target, self._threads, dumped=listed) as kernel:
+                    return self._is_bad is not None and self._is_bad(kernel)
             except TilewrightError as error:
                 if self._is_bad is not None:
                     return None
                 kind = type(error), getattr(error, "stage", None) or ""
                 if self._kind is None:  # The whole schedule is the first that is tried.
-                    self._kind, self.reason = kind, str(error).replace(str(file), "schedule.mlir")
+                    self._kind, self.reason = kind, str(error).replace(str(folder / SCHEDULE), SCHEDULE)
                 return True if kind == self._kind else None
+            finally:
+                if listed:
+                    self.lists[point] = _logged(folder / DUMPED)
+
+    @property
+    def stage(self) -> str:
+        """The stage that fails; empty where the kernel is made, and is bad."""
+        error, stage = self._kind or (WrongResultError, "")
+        return "" if issubclass(error, WrongResultError) else stage or SCHEDULED
 
 
-def _first_bad(is_bad: Callable[[int], bool | None], count: int) -> int:
-    """The first number, up to `count`, that is bad, where those before are good.
+def _logged(folder: Path) -> tuple[Line, ...]:
+    """The passes that the first compilation ran that wrote to a folder."""
+    logs = sorted(folder.glob(f"*/{dump.PASSES}"), key=lambda path: path.stat().st_ctime_ns)
+    return pass_list.read(logs[0].read_text(encoding="utf-8")) if logs else ()
+
+
+def _first_bad(is_bad: Callable[[int], bool | None], low: int, high: int) -> int:
+    """The first number, behind `low` and up to `high`, that is bad, where those before are good.
 
     Raises:
-        ScheduleError: The last one is not bad, or none is good.
+        ScheduleError: The last one is not bad, or the first one is not good.
     """
-    if is_bad(count) is not True:
-        raise ScheduleError("the schedule is not bad", expected="one that fails, or for which is_bad holds")
-    if is_bad(0) is not False:
+    if low == high:
+        raise ScheduleError("there is nothing to search", expected="ops, or passes that differ")
+    if is_bad(high) is not True:
+        raise ScheduleError("the kernel is not bad", expected="one that fails, or for which is_bad holds")
+    if is_bad(low) is not False:
         raise ScheduleError(
-            "the schedule to compare with is bad too, or cannot be tried",
-            expected="one that is not",
-            remedy="Give another one as `good`",
+            "what is to be compared with is bad too, or cannot be tried",
+            expected="a compilation that is good without the ops and passes that are searched",
+            remedy="Give a schedule as `good`, or a list of passes as `good_passes`",
         )
-    low, high = 0, count
     untried = set[int]()
     while high - low > 1:
         between = [number for number in range(low + 1, high) if number not in untried]
@@ -203,7 +268,12 @@ def _first_bad(is_bad: Callable[[int], bool | None], count: int) -> int:
 
 
 def _smallest(spec: MatmulSpec, shows: Callable[[MatmulSpec], bool]) -> MatmulSpec:
-    """The product with each extent, one after the other, the least power of two for which the fault still shows."""
+    """The product with what is fused left out, and with each extent the least power of two, as far as the fault still shows."""
+    for name in ("epilogue", "prologue_a", "prologue_b"):
+        for entry in getattr(spec, name):
+            with contextlib.suppress(SpecError):  # Such as a cast that makes types ones that are multiplied.
+                less = replace(spec, **{name: tuple(each for each in getattr(spec, name) if each is not entry)})
+                spec = less if shows(less) else spec
     for name in ("m", "n", "k"):
         extent, least = getattr(spec, name), 1
         while least < extent:

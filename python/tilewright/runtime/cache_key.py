@@ -41,6 +41,7 @@ class Compilation:
         plain: Whether each op of a module becomes loops over elements.
         form: Whether rows of A and B, and of C, are aligned; None where there is one form.
         debug_info: Which lines of the schedule its line tables tell; empty where it has none.
+        passes: The list of passes that it runs in place of ours; empty without.
         coverage: Whether it records what of its code runs.
         assembler: What tells the program that assembles PTX from another one; empty without.
         compiler: A digest of the package's sources, and of what it is linked with.
@@ -57,6 +58,7 @@ class Compilation:
     plain: bool = False
     form: tuple[bool, bool] | None = None
     debug_info: str = field(default_factory=lambda: knobs.load().debug_info)
+    passes: str = field(default_factory=lambda: knobs.load().pass_list())
     coverage: bool = field(default_factory=lambda: knobs.load().coverage is not None)
     assembler: str = ""
     compiler: str = field(default_factory=versions.fingerprint)

@@ -247,7 +247,7 @@ class Loaded:
         the chip would have clusters that begin when all others have ended. Source: CUDA Driver API, cuOccupancyMaxActiveClusters.
         """
         sizes: Any = self.form.sizes
-        blocks = sizes.blocks if self.form.boxes else 1
+        blocks = getattr(sizes, "blocks", 1) if self.form.boxes else 1
         if blocks == 1:
             return self._card.processors
         one = Launch((blocks, 1, 1), (sizes.threads, 1, 1), (blocks, 1, 1), self.form.shared_bytes)

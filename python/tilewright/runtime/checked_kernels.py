@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import prod
 from pathlib import Path
 from typing import Any
@@ -19,12 +19,16 @@ from tilewright import ptx
 from tilewright.dtypes import DTYPES, DType, to_numpy
 from tilewright.errors import LoweringError, TilewrightError
 from tilewright.processes.child import Child, ChildEndedError
-from tilewright.runtime.emulated_gpu import EmulatedGpuKernel, EmulationError, TensorMap
+from tilewright.runtime.emulated_gpu import EmulatedGpuKernel, EmulationError, SharedCount, TensorMap
+from tilewright.runtime.emulated_time import Estimate, estimate
 from tilewright.runtime.launches import Launch
 
 SUFFIXES = (".ll", ".mlir", ".ptx")
 """Of files with kernels."""
+_MOST_THREADS = 1024
+"""Of a block."""
 _CALLEE = "tilewright.processes.callee"
+_WARP = 32
 _ALIGNED = 256
 """Bytes of which an array's address is a multiple, as memory of a card's driver has it."""
 _ARGUMENT = re.compile(
@@ -73,12 +77,17 @@ class Kernel:
         name: Its name there.
         block: Threads that a block must have along x, y and z; None where the file leaves that open.
         cluster: Blocks of a cluster, likewise.
+        lines_of_text: Whether lines of the module's text are those of the file.
+        counting: The same as `llvmir` with the number of instructions told to the emulator, for estimates of time; empty where the
+            file is no PTX.
     """
 
     llvmir: str
     name: str
     block: tuple[int, int, int] | None = None
     cluster: tuple[int, int, int] | None = None
+    lines_of_text: bool = False
+    counting: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,10 +97,12 @@ class Outcome:
     Attributes:
         findings: A line for each kind of thing that it did wrong; empty where nothing was found.
         outputs: What it has written, by the number of the argument: in the first run, or in the one with findings.
+        counts: What its instructions did in shared memory in the first run, where that was asked for.
     """
 
     findings: tuple[str, ...]
     outputs: dict[int, np.ndarray[Any, Any]]
+    counts: tuple[SharedCount, ...] = ()
 
 
 def argument(text: str) -> Argument:
@@ -143,12 +154,13 @@ def _extents(text: str) -> tuple[int, ...]:
     return tuple(map(int, extents))
 
 
-def read(file: Path, kernel: str | None = None) -> Kernel:
+def read(file: Path, kernel: str | None = None, *, timed: bool = False) -> Kernel:
     """A kernel of a file.
 
     Args:
         file: It.
         kernel: The kernel's name; None where there is one.
+        timed: Whether its time is to be estimated, which needs PTX.
 
     Raises:
         TilewrightError: It is no such file, or has no such kernel, or several.
@@ -168,6 +180,11 @@ def read(file: Path, kernel: str | None = None) -> Kernel:
             "it is no text in UTF-8", where=str(file), expected="PTX, LLVM IR or MLIR as text"
         ) from None
     said: Mapping[str, ptx.Kernel] = {}
+    if timed and file.suffix != ".ptx":
+        raise TilewrightError(
+            "its time cannot be estimated", where=str(file), expected="PTX, whose instructions are counted"
+        )
+    counting = ptx.translated(text, counts=True).llvmir if timed else ""
     if file.suffix == ".mlir":
         text = _translated(text, file)
     elif file.suffix == ".ptx":
@@ -183,7 +200,7 @@ def read(file: Path, kernel: str | None = None) -> Kernel:
             expected=f"one of {', '.join(names)}" if names else "a function of the calling convention ptx_kernel",
         )
     about = said.get(kernel, ptx.Kernel(None, None))
-    return Kernel(text, kernel, about.block, about.cluster)
+    return Kernel(text, kernel, about.block, about.cluster, lines_of_text=file.suffix == ".ll", counting=counting)
 
 
 def _translated(text: str, file: Path) -> str:
@@ -211,6 +228,8 @@ def run(
     seeds: Sequence[int],
     seconds: float,
     allowed: Collection[str] = (),
+    *,
+    counted: bool = False,
 ) -> Outcome:
     """Runs a kernel in several orders in which its threads take turns, until one shows something, in a process of its own.
 
@@ -221,21 +240,15 @@ def run(
         seeds: Decide the orders.
         seconds: How long all runs may take: a kernel that loops forever without a barrier never ends.
         allowed: Kinds of findings that are left out.
+        counted: Whether to count what instructions do in shared memory.
 
     Raises:
         TilewrightError: An argument cannot be made, or the kernel cannot be run, or not in such blocks and clusters.
     """
-    for what, wanted, given in (("block", kernel.block, sizes.block), ("cluster", kernel.cluster, sizes.cluster)):
-        if wanted not in (None, given):
-            raise TilewrightError(
-                f"a {what} of {given}",
-                where=kernel.name,
-                expected=f"{wanted}, as the kernel says",
-                remedy=f"--{what} {','.join(map(str, wanted))}",
-            )
+    _check_sizes(kernel, sizes)
     with Child(_CALLEE) as child:
         try:
-            child.send((_run, (kernel, sizes, tuple(arguments), tuple(seeds), frozenset(allowed)), {}))
+            child.send((_run, (kernel, sizes, tuple(arguments), tuple(seeds), frozenset(allowed), counted), {}))
             fine, value = child.receive(seconds)
         except ChildEndedError as error:
             return Outcome((f"ended: the process with the kernel {error.reason}",), {})
@@ -244,30 +257,96 @@ def run(
     return value
 
 
-def _run(
-    kernel: Kernel, sizes: Launch, arguments: tuple[Argument, ...], seeds: tuple[int, ...], allowed: frozenset[str]
-) -> Outcome:
+def time(kernel: Kernel, sizes: Launch, arguments: Sequence[Argument], seconds: float, resident: int) -> Estimate:
+    """How long a launch would take on a Hopper GPU, by a model; in a process of its own.
+
+    Args:
+        kernel: It, read to be timed.
+        sizes: The launch.
+        arguments: Its arguments.
+        seconds: How long the run may take.
+        resident: Blocks that a multiprocessor has at the same time.
+
+    Raises:
+        TilewrightError: As `run`; or the run takes too long.
+    """
+    _check_sizes(kernel, sizes)
+    with Child(_CALLEE) as child:
+        try:
+            child.send((_time, (kernel, sizes, tuple(arguments), resident), {}))
+            fine, value = child.receive(seconds)
+        except ChildEndedError as error:
+            raise TilewrightError(f"the process with the kernel {error.reason}", where=kernel.name) from None
+    if not fine:
+        raise value
+    return value
+
+
+def _time(kernel: Kernel, sizes: Launch, arguments: tuple[Argument, ...], resident: int) -> Estimate:
+    made = _loaded(kernel, kernel.counting)
+    events, counts = made.trace(sizes, *(_made(each, number) for number, each in enumerate(arguments)))
+    return estimate(
+        events,
+        counts,
+        warps=-(-prod(sizes.block) // _WARP),
+        blocks=prod(sizes.grid),
+        cluster=prod(sizes.cluster),
+        resident=resident,
+    )
+
+
+def _check_sizes(kernel: Kernel, sizes: Launch) -> None:
+    if prod(sizes.block) > _MOST_THREADS:
+        raise TilewrightError(
+            f"a block of {prod(sizes.block)} threads",
+            where=kernel.name,
+            expected=f"{_MOST_THREADS} at most, as every chip has",
+            remedy="Make --block smaller, and --grid larger",
+        )
+    for what, wanted, given in (("block", kernel.block, sizes.block), ("cluster", kernel.cluster, sizes.cluster)):
+        if wanted not in (None, given):
+            raise TilewrightError(
+                f"a {what} of {given}",
+                where=kernel.name,
+                expected=f"{wanted}, as the kernel says",
+                remedy=f"--{what} {','.join(map(str, wanted))}",
+            )
+
+
+def _loaded(kernel: Kernel, llvmir: str) -> EmulatedGpuKernel:
     try:
-        made = EmulatedGpuKernel(kernel.llvmir, kernel.name)
+        return EmulatedGpuKernel(llvmir, kernel.name, lines_of_text=kernel.lines_of_text)
     except OSError as e:
         raise TilewrightError(
             f"the kernel calls what the emulator does not have: {e}",
             where=kernel.name,
             expected="a kernel that calls nothing",
         ) from None
+
+
+def _run(
+    kernel: Kernel,
+    sizes: Launch,
+    arguments: tuple[Argument, ...],
+    seeds: tuple[int, ...],
+    allowed: frozenset[str],
+    counted: bool,
+) -> Outcome:
+    made = _loaded(kernel, kernel.llvmir)
     outcome = Outcome((), {})
+    counts: list[SharedCount] = []
     for seed in seeds:
         given = [_made(each, number) for number, each in enumerate(arguments)]
         arrays = (each.array if isinstance(each, TensorMap) else each for each in given)
         written = {number: each for number, each in enumerate(arrays) if arguments[number].written}
         try:
-            made(sizes, *given, seed=seed)
+            made(sizes, *given, seed=seed, counts=counts if counted and not counts else None)
         except EmulationError as error:
             findings = tuple(line for line in error.what.splitlines() if line.partition(":")[0] not in allowed)
             if findings:
-                return Outcome(findings, written)
+                return Outcome(findings, written, tuple(counts))
         outcome = outcome if outcome.outputs else Outcome((), written)
-    return outcome
+    return replace(outcome, counts=tuple(counts))
 
 
 def _made(about: Argument, number: int) -> Any:  # noqa: ANN401 - an array, a map or a number

@@ -16,7 +16,7 @@ from tilewright.payload import chain_check
 from tilewright.payload.signature import Signature
 from tilewright.runtime import runners
 from tilewright.runtime.cache_key import Compilation
-from tilewright.runtime.compile_functions import functions
+from tilewright.runtime.compile_functions import MadeFunctions
 from tilewright.runtime.linkable import Linkable, of_functions
 from tilewright.runtime.module import Module
 from tilewright.schedules.models.threads import check
@@ -108,7 +108,7 @@ def _module(
 ) -> Module:
     """The module that `what` decides, which errors call `filename`, from the disk cache or made."""
     who = runners.of(target).sharing(target, what.threads)
-    made, about = functions(
+    made, about = MadeFunctions(
         what,
         target,
         who,
@@ -117,7 +117,7 @@ def _module(
         sizes=lambda signatures: {each.name: each.products for each in signatures},
         cache=cache,
         start=start,
-    )
+    ).linked()
     if about.metadata.cached:
         _warn([each.signature for each in made.values()], filename)
     module = Module(made, about)

@@ -24,12 +24,67 @@ from tilewright.runtime.launches import Launch
 
 _TRIPLE = "x86_64-unknown-linux-gnu"
 _LIBRARY = "libtilewright_emulator.so"
+_VERSION = 1
+"""Of the interface in native/emulator/Emulator.h."""
+_POINTER_BYTES = 8
 _MOST_AXES = 5
 _REPORT_BYTES = 16384
+_NO_END = 2
+_MOST_EVENTS = 4_000_000
+_MOST_COUNTS = 65536
+"""Instructions of a kernel whose passes through shared memory are told; no kernel has as many."""
 
 
 class EmulationError(TilewrightError):
     """An emulated kernel did something wrong: a race, a missing wait, an access outside of its operands, a deadlock."""
+
+
+@dataclass(frozen=True, slots=True)
+class SharedCount:
+    """What an instruction did in shared memory in a launch.
+
+    Attributes:
+        name: What it is: a load, a store, an atomic operation, or its name.
+        line: Of the source; 0 where that is not known.
+        executions: By warps.
+        passes: Through the banks; of global memory, sectors of 32 bytes.
+        least: As many as there would be without conflicts.
+        site: What the events of a trace call it.
+        is_global: Whether it is of global memory, which only traces have.
+    """
+
+    name: str
+    line: int
+    executions: int
+    passes: int
+    least: int
+    site: int = 0
+    is_global: bool = False
+
+
+class _SharedCount(ctypes.Structure):
+    _fields_ = (
+        ("name", ctypes.c_char_p),
+        ("site", ctypes.c_void_p),
+        ("line", ctypes.c_uint32),
+        ("is_global", ctypes.c_uint32),
+        *((name, ctypes.c_uint64) for name in ("executions", "passes", "least")),
+    )
+
+
+class _Observed(ctypes.Structure):
+    _fields_ = (
+        ("counts", ctypes.c_void_p),
+        ("count_room", ctypes.c_uint64),
+        ("counts_made", ctypes.c_uint64),
+        ("events", ctypes.c_void_p),
+        ("event_room", ctypes.c_uint64),
+        ("events_made", ctypes.c_uint64),
+    )
+
+
+EVENT = np.dtype([("warp", np.uint32), ("kind", np.uint32), ("key", np.uint64), ("amount", np.uint64)])
+"""Something that takes time, as native/emulator/Trace.h has it."""
 
 
 class _Buffer(ctypes.Structure):
@@ -128,16 +183,17 @@ class EmulatedGpuKernel:
         LoweringError: The module is not valid, or uses a matrix product's result before it waits for it.
     """
 
-    def __init__(self, llvmir: str, kernel: str) -> None:
+    def __init__(self, llvmir: str, kernel: str, *, lines_of_text: bool = False) -> None:
         """Makes it runnable.
 
         Args:
             llvmir: The LLVM IR of a module for NVPTX.
             kernel: The kernel's name in it.
+            lines_of_text: Whether findings name lines of this text where it has no debug locations, whose lines they name always.
         """
         _library()
         try:
-            host = _codegen.host_kernel(llvmir, kernel=kernel, triple=_TRIPLE)
+            host = _codegen.host_kernel(llvmir, kernel=kernel, triple=_TRIPLE, lines_of_text=lines_of_text)
             machine = {"triple": _TRIPLE, "cpu": "x86-64", "features": ""}
             object_ = _codegen.emit(_codegen.optimize(host, **machine, level=1), **machine, kind="obj")
         except ValueError as e:
@@ -145,13 +201,23 @@ class EmulatedGpuKernel:
         self._code = _runtime.Code(object_, "launch")
         shared = _runtime.Code(object_, "shared")
         self._shared = ctypes.CFUNCTYPE(ctypes.c_int32)(shared.address)()
+        parameters = _runtime.Code(object_, "parameters")
+        table = ctypes.CFUNCTYPE(ctypes.POINTER(ctypes.c_uint32))(parameters.address)()
+        self._parameters: list[int] = table[1 : 1 + table[0]]
+        self._name = kernel
 
     @property
     def static_shared(self) -> int:
         """Bytes of shared memory that the kernel's variables have."""
         return self._shared
 
-    def __call__(self, sizes: Launch, *arguments: np.ndarray[Any, Any] | TensorMap | np.generic, seed: int = 0) -> None:
+    def __call__(
+        self,
+        sizes: Launch,
+        *arguments: np.ndarray[Any, Any] | TensorMap | np.generic,
+        seed: int = 0,
+        counts: list[SharedCount] | None = None,
+    ) -> None:
         """Runs the kernel.
 
         Args:
@@ -159,10 +225,51 @@ class EmulatedGpuKernel:
             *arguments: The kernel's, in order: arrays, which are used where they lie, and written where they may be; tensor
                 maps, of which a kernel gets the address; and NumPy scalars of the parameters' types.
             seed: Threads take turns in an order that depends on it.
+            counts: Gets what instructions did in shared memory, by their lines, also where the run fails.
 
         Raises:
             EmulationError: The kernel did something wrong; the error has a line for each kind of finding.
+            TilewrightError: There are more or fewer arguments than parameters, or one has another size.
         """
+        self._run(sizes, arguments, seed, counts, None)
+
+    def trace(
+        self, sizes: Launch, *arguments: np.ndarray[Any, Any] | TensorMap | np.generic
+    ) -> tuple[np.ndarray[Any, Any], list[SharedCount]]:
+        """What takes time in the first cluster of a launch, whose matrix products are not computed, and what its instructions move.
+
+        Args:
+            sizes: The launch's.
+            *arguments: The kernel's, as for a run.
+
+        Returns:
+            Elements of `EVENT`, in the order of each warp; and the counts, to which events of accesses refer.
+
+        Raises:
+            EmulationError: The kernel comes to no end, or makes an access outside of its operands.
+            TilewrightError: As of a run.
+        """
+        events = np.zeros(_MOST_EVENTS, EVENT)
+        counts: list[SharedCount] = []
+        made = self._run(sizes, arguments, 0, counts, events)
+        if made > _MOST_EVENTS:
+            raise EmulationError(
+                f"{made} events in a cluster",
+                where="emulated kernel",
+                expected=f"{_MOST_EVENTS} at most: a smaller problem",
+            )
+        return events[:made].copy(), counts
+
+    def _run(
+        self,
+        sizes: Launch,
+        arguments: Sequence[np.ndarray[Any, Any] | TensorMap | np.generic],
+        seed: int,
+        counts: list[SharedCount] | None,
+        events: np.ndarray[Any, Any] | None,
+    ) -> int:
+        """Runs the kernel, and says how many events there were."""
+        self._check(arguments)
         kept: list[Any] = []
         buffers: list[_Buffer] = []
         pointers: list[int] = []
@@ -171,6 +278,15 @@ class EmulatedGpuKernel:
             pointers.append(value)
             buffers += buffer
         text = ctypes.create_string_buffer(_REPORT_BYTES)
+        counted = (_SharedCount * _MOST_COUNTS)() if counts is not None else None
+        observed = _Observed(
+            ctypes.addressof(counted) if counted is not None else None,
+            _MOST_COUNTS,
+            0,
+            events.ctypes.data if events is not None else None,
+            len(events) if events is not None else 0,
+            0,
+        )
         failed = _library().tilewrightEmulate(
             ctypes.c_void_p(self._code.address),
             (ctypes.c_void_p * max(len(pointers), 1))(*pointers),
@@ -181,9 +297,48 @@ class EmulatedGpuKernel:
             ctypes.c_uint32(seed),
             text,
             ctypes.c_uint64(_REPORT_BYTES),
+            ctypes.byref(observed),
         )
-        if failed:
+        if counts is not None and counted is not None:
+            found = counted[: observed.counts_made]
+            counts += [
+                SharedCount(_short(e.name), e.line, e.executions, e.passes, e.least, e.site, bool(e.is_global))
+                for e in found
+            ]
+        if failed == _NO_END or (failed and events is None):
             raise EmulationError(text.value.decode().strip(), where="emulated kernel")
+        return observed.events_made
+
+    def _check(self, arguments: Sequence[np.ndarray[Any, Any] | TensorMap | np.generic]) -> None:
+        if [_bytes_of(each) for each in arguments] == self._parameters:
+            return
+        given = ", ".join(f"{_described(each)} of {_bytes_of(each)} bytes" for each in arguments)
+        raise TilewrightError(
+            f"it is given {len(arguments)} arguments" + (f": {given}" if given else ""),
+            where=f"kernel {self._name}",
+            expected=f"{len(self._parameters)} parameters of {', '.join(map(str, self._parameters)) or 'no'} bytes",
+            remedy="Give an argument (--arg) for each parameter, in their order, of its size; one of 8 bytes may be an array",
+        )
+
+
+def _bytes_of(argument: object) -> int:
+    """Those of a parameter for it."""
+    if isinstance(argument, TensorMap) and argument.by_value:
+        return ctypes.sizeof(_TensorMapHandle)
+    return argument.itemsize if isinstance(argument, np.generic) else _POINTER_BYTES
+
+
+def _described(argument: object) -> str:
+    if isinstance(argument, TensorMap):
+        return "a tensor map" if argument.by_value else "a pointer to a tensor map"
+    if isinstance(argument, np.ndarray):
+        return f"a pointer to {argument.dtype}{list(argument.shape)}"
+    return f"a number {type(argument).__name__}"
+
+
+def _short(name: bytes) -> str:
+    """An instruction's name without the article of "a load", and inline PTX up to where its operands begin."""
+    return name.decode().split(";")[0].split(" {")[0].removeprefix("an ").removeprefix("a ").strip()
 
 
 def _argument(argument: object, kept: list[Any]) -> tuple[int, list[_Buffer]]:
@@ -217,7 +372,7 @@ def _memory(array: np.ndarray[Any, Any], writable: bool) -> _Buffer:
 
 @cache
 def _library() -> ctypes.CDLL:
-    """The emulator, loaded so that kernels find its functions."""
+    """The emulator, of the version that this file knows, loaded so that kernels find its functions."""
     file = Path(__file__).resolve().parent.parent / _LIBRARY
     try:
         library = ctypes.CDLL(str(file), mode=ctypes.RTLD_GLOBAL)
@@ -225,5 +380,13 @@ def _library() -> ctypes.CDLL:
         raise TilewrightError(
             f"cannot load the emulator of GPU kernels: {e}", expected=_LIBRARY, remedy="Build again: make setup"
         ) from None
+    version = library.tilewrightEmulatorVersion() if hasattr(library, "tilewrightEmulatorVersion") else 0
+    if version != _VERSION:
+        raise TilewrightError(
+            f"the emulator of GPU kernels has the interface of version {version}",
+            where=str(file),
+            expected=f"{_VERSION}, as this Python code has",
+            remedy="Build again: make setup",
+        )
     library.tilewrightEmulate.restype = ctypes.c_int
     return library

@@ -15,7 +15,7 @@ from tilewright.runtime.card_repeats import Repeats
 from tilewright.runtime.gpu_of_calls import OfCalls
 from tilewright.runtime.kernel import About, Kernel, Metadata, StageTexts
 from tilewright.schedules import make
-from tilewright.schedules.gpu_strategies import GPU_STRATEGIES
+from tilewright.schedules.gpu_strategies import GPU_STRATEGIES, for_any_rows
 from tilewright.schedules.plan import Schedule
 from tilewright.spec import MatmulSpec
 from tilewright.targets.gpu import GpuTarget
@@ -66,7 +66,7 @@ def compile(
         if plan is not None:
             return gpu.build(spec, target, plan, sizes, aligned=aligned, boxed=boxed)
         name = gpu.able(spec, target)[0] if schedule is None else str(schedule)
-        other = name if aligned or name not in GPU_STRATEGIES else GPU_STRATEGIES[name].unaligned
+        other = name if aligned else for_any_rows(name)
         given = sizes if other == name else {}
         return gpu.build(spec, target, other, given, aligned=aligned, boxed=boxed)
 

@@ -46,7 +46,10 @@ def launch(form: GpuStages, spec: Problem, processors: int) -> Launch:
     """The launch of a form on a chip of so many multiprocessors: blocks go on from tile to tile where the strategy says so."""
     sizes: Any = form.sizes  # Those of strategies that copy boxes have more than others.
     blocks, cluster = grid(spec, sizes), 1
-    if form.boxes:
+    if isinstance(spec, AttentionPass):
+        cluster, (heads, tiles, entries) = getattr(sizes, "blocks", 1), blocks
+        blocks = heads * cluster, tiles, entries
+    elif form.boxes:
         cluster, (columns, rows, entries) = sizes.blocks, blocks
         clusters = -(-rows // sizes.cluster) * columns
         blocks = min(clusters, max(1, processors // cluster)) * cluster, 1, entries
@@ -54,8 +57,9 @@ def launch(form: GpuStages, spec: Problem, processors: int) -> Launch:
 
 
 def grid(spec: Problem, sizes: Any) -> tuple[int, int, int]:  # noqa: ANN401 - of any strategy
-    """The blocks of a launch: along N, along M, and of each entry of the batch."""
-    return -(-spec.n // getattr(sizes, "bn", 1)), -(-spec.m // sizes.bm), prod(spec.batch)
+    """The blocks of a launch: along N, or the heads of attention; along M, or its queries; and of each entry of the batch."""
+    across = getattr(sizes, "merged", 1) if isinstance(spec, AttentionPass) else getattr(sizes, "bn", 1)
+    return -(-spec.n // across), -(-spec.m // sizes.bm), prod(spec.batch)
 
 
 def looped(spec: Problem, number: int) -> tuple[int, ...]:

@@ -47,7 +47,8 @@ class Metadata:
         cached: Whether the object came from the disk cache.
         version: tilewright's version.
         emulator: The program that runs the code, where this machine itself cannot; otherwise empty.
-        chosen_by: Who chose the schedule of a product for a processor: "the model"; "the caller"; or a record, with its gain and date.
+        chosen_by: Who chose the schedule of a product or operator for a processor: "the model"; "the caller"; or a record, with its gain
+            and date.
     """
 
     target: str

@@ -6,7 +6,6 @@ from __future__ import annotations
 from typing import Any
 
 from tilewright.emit.pipeline import CPU_TEXTS, Record
-from tilewright.errors import WrongResultError
 from tilewright.records.trial import schedule_digest
 from tilewright.runtime import cache_key, load, runners, tuned
 from tilewright.runtime.cache_key import Compilation
@@ -80,23 +79,9 @@ class MadeProduct:
         )
 
     def refusal(self) -> str | None:
-        """Why the record that chose the schedule is not to be used; None where it may be.
-
-        It is one of another schedule, or its numbers are wrong. Right ones are noted beside the object, so that this is found out once.
-        """
-        about, trial = self._got.about, self._chosen.trial
-        assert trial is not None, "asked of what a record chose"
-        if about["digest"] != trial.schedule:
-            return tuned.STALE
-        if about.get("verified"):
-            return None
-        try:
-            if not self.verify():
-                return "it could not be verified"
-        except WrongResultError as error:
-            return str(error)
-        cache_key.note(self._what, self._got, verified=True)
-        return None
+        """Why the record that chose the schedule is not to be used; None where it may be, or none did."""
+        trial = self._chosen.trial
+        return None if trial is None else tuned.refusal(trial, self._what, self._got, self.verify)
 
     def kernel(self) -> Kernel:
         """The kernel."""

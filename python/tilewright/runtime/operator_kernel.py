@@ -22,6 +22,11 @@ class OperatorKernel(Function):
 
     __slots__ = ()
 
+    @property
+    def comes_packed(self) -> frozenset[str]:
+        """The operands that calls take as `pack` packed them, by name."""
+        return frozenset(self._packings)
+
     def pack(self, name: str, b: Any) -> PackedB:  # noqa: ANN401 - an array of any library
         """Packs an operand that the spec says comes packed: an array of its shape and type, without gaps.
 

@@ -4,16 +4,17 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import partial
 
 from tilewright import targets
 from tilewright.emit import operators
 from tilewright.errors import ScheduleError, SpecError, TargetError
 from tilewright.operator_specs import AttentionSpec, Conv2dSpec, OperatorSpec
-from tilewright.runtime import runners
+from tilewright.records.trial import Trial
+from tilewright.runtime import runners, tuned
 from tilewright.runtime.cache_key import Compilation
-from tilewright.runtime.compile_functions import functions
+from tilewright.runtime.compile_functions import MadeFunctions
 from tilewright.runtime.kernel import Kernel
 from tilewright.runtime.operator_kernel import OperatorKernel
 from tilewright.schedules import make as plans
@@ -46,22 +47,42 @@ def compile(
     plan = None if schedule is None else _own(spec, schedule, parameters)
     row = targets.resolve(target)
     who = runners.of(row).sharing(row, check(threads, "compile"))
-    make = partial(operators.build, spec, row, threads=threads, parameters=parameters, plan=plan)
-    own = None if plan is None else plan.text
-    what = Compilation(kind="operator", problem=spec, target=row, own=own, parameters=parameters or {}, threads=threads)
-    kernels, _ = functions(
-        what,
-        row,
-        who,
-        make,
-        schedule=spec.operator if plan is None else plan.name,
-        sizes=lambda signatures: {"products": signatures[0].products},
-        cache=cache
-        and (plan is None or plan.text is not None),  # What a function makes is not known without calling it.
-        start=start,
-        kind=OperatorKernel,
-    )
-    return kernels[spec.operator]
+    is_known = plan is None or plan.text is not None  # What a function makes is not known without calling it.
+
+    def made(sizes: Mapping[str, int], by: str) -> MadeFunctions:
+        own = None if plan is None else plan.text
+        return MadeFunctions(
+            Compilation(kind="operator", problem=spec, target=row, own=own, parameters=sizes, threads=threads),
+            row,
+            who,
+            partial(operators.build, spec, row, threads=threads, parameters=sizes, plan=plan),
+            schedule=spec.operator if plan is None else plan.name,
+            sizes=lambda signatures: {"products": signatures[0].products},
+            cache=cache and is_known,
+            start=start,
+            chosen_by=by,
+        )
+
+    trial, by = tuned.winner(spec, row, threads) if plan is None and not parameters else (None, tuned.CALLER)
+    recorded = None if trial is None else _recorded(spec, trial, partial(made, by=by))
+    if recorded is None:
+        recorded = made(parameters or {}, by if trial is None else tuned.MODEL)
+    return recorded.linked(OperatorKernel)[0][spec.operator]
+
+
+def _recorded(
+    spec: OperatorSpec, trial: Trial, make: Callable[[Mapping[str, int]], MadeFunctions]
+) -> MadeFunctions | None:
+    """The operator in the sizes that won a comparison; None where these are not to be used."""
+    try:
+        made = make(trial.sizes)
+        why = made.refusal(trial)
+    except ScheduleError as error:  # It is of a version that had other sizes.
+        made, why = None, str(error)
+    if why is None:
+        return made
+    tuned.leave(spec, why)
+    return None
 
 
 def _own(spec: OperatorSpec, schedule: Schedule, parameters: Mapping[str, int] | None) -> Plan:

@@ -16,15 +16,17 @@ if TYPE_CHECKING:
 
 
 def build(spec: MatmulSpec, target: Target, plan: Plan, **wanted: Any) -> Stages:  # noqa: ANN401 - fields of Wanted
-    """Compiles `spec` under `plan` for any target; a user's schedule in a child process. `wanted` is as for `emit.stages.build`.
+    """Compiles `spec` under `plan` for any target; in a child process where `child.is_needed`.
+
+    `wanted` is as for `emit.stages.build`.
 
     Raises:
         ScheduleError: The schedule does not fit.
         LoweringError: A later stage failed, or MLIR crashed.
     """
-    from tilewright.emit import isolated, stages
+    from tilewright.emit import child, isolated, stages
 
-    return (stages if plan.trusted else isolated).build(spec, target, plan, **wanted)
+    return (isolated if child.is_needed(plan) else stages).build(spec, target, plan, **wanted)
 
 
 def linkable(spec: MatmulSpec, target: Target, plan: Plan, name: str = ENTRY) -> Linkable:

@@ -6,7 +6,6 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping
 
-from tilewright.errors import warn
 from tilewright.runtime import tuned
 from tilewright.runtime.kernel import Kernel
 from tilewright.runtime.made_product import MadeProduct
@@ -34,10 +33,9 @@ def compile(
     start = time.perf_counter()
     chosen = tuned.choose(spec, target, schedule, parameters, threads)
     made = MadeProduct(spec, target, chosen, start, cache=cache)
-    why = made.refusal() if chosen.trial is not None else None
+    why = made.refusal()
     if why is not None:
-        if why != tuned.STALE:
-            warn(f"a record of {spec} is not used: {why}", tuned.RecordWarning)
+        tuned.leave(spec, why)
         chosen = tuned.Chosen(make.make(spec, target, threads=threads), tuned.MODEL)
         made = MadeProduct(spec, target, chosen, start, cache=cache)
     if verify:

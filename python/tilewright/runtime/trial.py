@@ -12,9 +12,12 @@ from numpy.typing import NDArray
 
 from tilewright.dtypes import to_numpy
 from tilewright.payload.complex_reference import parts
-from tilewright.payload.reference import error_bound, reference, relative_error, within_bound
+from tilewright.payload.operators import known
+from tilewright.payload.reference import relative_error, within_bound
 from tilewright.payload.samples import aligned, unwritten, values
+from tilewright.payload.spec_tables import Spec
 from tilewright.runtime.kernel import Kernel
+from tilewright.runtime.operator_kernel import OperatorKernel
 from tilewright.spec import MatmulSpec
 
 _SIZES = (1, 13, 64, 257)
@@ -98,23 +101,29 @@ class Trial:
     Attributes:
         kernel: What is called.
         spec: What the call computes.
-        inputs: The operands in the order of the call, B as it is stored.
+        inputs: The operands in the order of the call, as they are stored.
         former: What C holds before, when the spec adds to it.
         given: The operands as the kernel takes them.
         out: Where the result goes, filled with what no kernel computes, or with `former`.
     """
 
     kernel: Kernel
-    spec: MatmulSpec
+    spec: Spec
     inputs: tuple[NDArray[Any], ...]
     former: NDArray[Any] | None
     given: tuple[Any, ...]
     out: NDArray[Any]
 
     @classmethod
-    def random(cls, kernel: Kernel, spec: MatmulSpec, seed: int) -> Trial:
-        """The call of `kernel` that `spec` has, on operands that a seed decides."""
+    def random(cls, kernel: Kernel, spec: Spec, seed: int) -> Trial:
+        """The call of `kernel` that `spec`, of static extents, has, on operands that a seed decides."""
         random = np.random.default_rng(seed)
+        if not isinstance(spec, MatmulSpec):
+            inputs = {each.name: values(random, each.shape, each.type) for each in spec.operands}
+            given = [kernel.pack(*each) if each[0] in _packed(kernel) else each[1] for each in inputs.items()]
+            out = aligned(spec.result.shape, to_numpy(spec.result.type))
+            out[...] = unwritten(spec.result.type)
+            return cls(kernel, spec, tuple(inputs.values()), None, tuple(given), out)
         a, b, *further = (values(random, each.shape, each.type) for each in spec.operands)
         if spec.gathers:
             further[0] %= len(a)
@@ -130,5 +139,9 @@ class Trial:
 
     def difference(self) -> Difference:
         """How far the result of the first call is from the reference."""
-        expected = reference(self.spec, *self.inputs, c=self.former)
-        return Difference.of(self.out, expected, error_bound(self.spec, *self.inputs, c=self.former))
+        return Difference.of(self.out, *known(self.spec, *self.inputs, c=self.former))
+
+
+def _packed(kernel: Kernel) -> frozenset[str]:
+    """The operands of an operator that come packed."""
+    return kernel.comes_packed if isinstance(kernel, OperatorKernel) else frozenset()

@@ -1,14 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""Makes the plan of a product as a measurement on this machine chose it, where there is one; otherwise as the model does."""
+"""Chooses as a measurement on this machine did, where there is one, proved once; otherwise as the model does."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
-from tilewright.errors import ScheduleError, warn
+from tilewright.errors import ScheduleError, WrongResultError, warn
+from tilewright.payload.spec_tables import Spec
 from tilewright.records import lookup
 from tilewright.records.trial import RecordError, Trial
+from tilewright.runtime import cache_key
+from tilewright.runtime.cache_key import Compilation, Fetched
 from tilewright.schedules import make
 from tilewright.schedules.plan import Plan, Schedule
 from tilewright.spec import MatmulSpec
@@ -52,22 +55,54 @@ def choose(
     """
     if schedule is not None or parameters:
         return Chosen(make.make(spec, target, schedule, parameters, threads), CALLER)
-    found = _found(spec, target, threads)
-    if found is None or found.trial.verdict != "won":
-        tied = "" if found is None else f", as a comparison of {found.trial.moment[:10]} left it"
-        return Chosen(make.make(spec, target, threads=threads), f"{MODEL}{tied}")
+    trial, by = winner(spec, target, threads)
+    if trial is None:
+        return Chosen(make.make(spec, target, threads=threads), by)
     try:
-        plan = make.make(spec, target, found.trial.strategy, found.trial.sizes, threads)
+        plan = make.make(spec, target, trial.strategy, trial.sizes, threads)
     except ScheduleError as error:  # It is of a version that had other strategies.
-        warn(f"a record of {spec} is not used: {error}", RecordWarning)
+        leave(spec, str(error))
         return Chosen(make.make(spec, target, threads=threads), MODEL)
-    return Chosen(plan, str(found), found.trial)
+    return Chosen(plan, by, trial)
 
 
-def _found(spec: MatmulSpec, target: Target, threads: int) -> lookup.Found | None:
-    """As `lookup.find`; a damaged database is said, and left alone."""
+def winner(spec: Spec, target: Target, threads: int) -> tuple[Trial | None, str]:
+    """The last comparison on such a machine, if it was won, and who chooses; a damaged database is said, and left alone."""
     try:
-        return lookup.find(spec, target, threads)
+        found = lookup.find(spec, target, threads)
     except RecordError as error:
         warn(f"measured choices are not used: {error}", RecordWarning)
+        return None, MODEL
+    if found is None or found.trial.verdict != "won":
+        return None, MODEL if found is None else f"{MODEL}, as a comparison of {found.trial.moment[:10]} left it"
+    return found.trial, str(found)
+
+
+def refusal(trial: Trial, what: Compilation | None, got: Fetched, verify: Callable[[], bool]) -> str | None:
+    """Why a record is not to be used; None where it may be.
+
+    It is one of another schedule, or its numbers are wrong. Right ones are noted beside the object, so that this is found out once.
+
+    Args:
+        trial: The record's comparison.
+        what: The compilation of its choice.
+        got: What came of that.
+        verify: Compares its numbers with the reference: whether that was done.
+    """
+    if got.about["digest"] != trial.schedule:
+        return STALE
+    if got.about.get("verified"):
         return None
+    try:
+        if not verify():
+            return "it could not be verified"
+    except WrongResultError as error:
+        return str(error)
+    cache_key.note(what, got, verified=True)
+    return None
+
+
+def leave(spec: Spec, why: str) -> None:
+    """Says that a record is not used; not of one that a later version merely cannot be held to."""
+    if why != STALE:
+        warn(f"a record of {spec} is not used: {why}", RecordWarning)

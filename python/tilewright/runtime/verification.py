@@ -15,9 +15,12 @@ from typing import TYPE_CHECKING, Any
 from tilewright import errors, knobs
 from tilewright.emit import child
 from tilewright.errors import OperandError, SpecError, TargetError, TilewrightError, UnverifiedWarning, WrongResultError
+from tilewright.payload.signature import Signature
+from tilewright.payload.spec_tables import Spec
 from tilewright.runtime import load
 from tilewright.runtime.emulated_gpu import EmulationError
 from tilewright.runtime.kernel import About, Metadata
+from tilewright.runtime.operator_kernel import OperatorKernel
 from tilewright.runtime.runners import Runner
 from tilewright.runtime.trial import Difference, Trial, calls
 from tilewright.spec import MatmulSpec
@@ -39,23 +42,23 @@ _REMEDY = "kernel.asm['scheduled'] shows what the schedule made; leave its last 
 
 def verify(
     object_: bytes,
-    spec: MatmulSpec,
+    spec: Spec,
     target: Target,
     metadata: Metadata,
-    packed: PackedFormat | None,
+    form: PackedFormat | Signature | None,
     who: Runner,
 ) -> bool:
     """Calls a kernel in a child process on random operands, and compares the result with the reference.
 
-    Dynamic extents are small ones in turn. Where the comparison takes more memory or time than there is, an `UnverifiedWarning`
-    says so.
+    Dynamic extents of a product are small ones in turn; an operator's are static. Where the comparison takes more memory or time
+    than there is, an `UnverifiedWarning` says so.
 
     Args:
         object_: The kernel's object.
         spec: What it computes.
         target: What it was compiled for.
         metadata: How it came about.
-        packed: The format of B when it comes packed.
+        form: Of a product the format of B, where it comes packed; of an operator what its function takes and gives.
         who: Who runs it.
 
     Returns:
@@ -65,7 +68,7 @@ def verify(
         WrongResultError: An element is further from the reference than its bound, or the kernel crashed, or did not end.
     """
     request = {
-        "kernel": base64.b64encode(pickle.dumps((object_, spec, target, packed, who))).decode(),
+        "kernel": base64.b64encode(pickle.dumps((object_, spec, target, form, who))).decode(),
         "schedule": metadata.schedule,
         "threads": metadata.threads,
     }
@@ -142,7 +145,7 @@ def _wrong(schedule: str, call: str, found: Difference) -> WrongResultError:
     )
 
 
-def warn(spec: MatmulSpec, why: str) -> None:
+def warn(spec: Spec, why: str) -> None:
     """Says that a kernel was not verified."""
     errors.warn(f"the kernel of {spec} was not verified: {why}", UnverifiedWarning)
 
@@ -150,11 +153,14 @@ def warn(spec: MatmulSpec, why: str) -> None:
 def _answer(request: dict[str, Any], started: child.Tell) -> dict[str, Any]:
     """Calls the kernel that `request` holds. A wrong result is an answer too."""
     # From the parent process, and nobody else.
-    object_, spec, target, packed, who = pickle.loads(base64.b64decode(request["kernel"]))
-    facts = _facts(target, request["schedule"], request["threads"])
+    object_, spec, target, form, who = pickle.loads(base64.b64decode(request["kernel"]))
+    about = About(spec, target, _facts(target, request["schedule"], request["threads"]), {})
     try:
-        kernel = load.product(object_, About(spec, target, facts, {}), packed, who)
-        for call in calls(spec):
+        if isinstance(form, Signature):
+            (kernel,) = load.functions(object_, [form], about, who, OperatorKernel)
+        else:
+            kernel = load.product(object_, about, form, who)
+        for call in calls(spec) if isinstance(spec, MatmulSpec) else [spec]:
             trial = Trial.random(kernel, call, _SEED)
             started(_CALL)
             trial()

@@ -12,7 +12,7 @@ from tilewright.dims import Dim, Extent, divided_by, extent, least, most
 from tilewright.errors import SpecError
 from tilewright.schedules import regions, select
 from tilewright.schedules.calls import Bounds, Test
-from tilewright.schedules.models import open_extents, pays
+from tilewright.schedules.models import few_columns, open_extents, pays
 from tilewright.schedules.models.open_extents import DEEP, DEPTHS, Variant
 from tilewright.schedules.models.threads import LEAST_CYCLES, cycles, used
 from tilewright.schedules.plan import Case, Plan
@@ -144,8 +144,9 @@ def plan(
             expected=f"a k of at most {DEPTHS[-1]}, so that panels can hold all of it",
             remedy=f"Say so: k=tw.Dim(max={DEPTHS[-1]})",
         )
-    # Where strategies sum in different orders, there is one for all extents.
-    one = name or (select.PANELS if spec.deterministic and spec.widens else None)
+    # Where strategies sum in different orders, or B is packed for one, there is one for all extents.
+    in_order = select.PANELS if spec.deterministic and spec.widens else None
+    one = name or in_order or (select.ALONG_K if spec.b_packed and few_columns.pays(spec, target) else None)
     rules = _in_depths(spec, (), one, Variant()) if one else _rules(spec, target, threads)
     cases: list[Case] = []
     for rule in (*rules, *_rest(spec, target)):
@@ -187,7 +188,7 @@ def _case(
         threads = used(typical, target, threads)
     elif not variant.shared:
         threads = 1
-    choice = select.sized(name, typical, target, overrides, threads)
+    choice = select.sized(name, typical, target, overrides, threads, typical=bool(narrow.dynamic))
     sizes = select.row(name).opened(choice.parameters, narrow, target)
     if in_panels and overrides:
         sizes = sizes.replaced(overrides)

@@ -118,14 +118,56 @@ class SharedSoftmax:
 
 
 @dataclass(frozen=True, slots=True)
+class WarpGroupSoftmax:
+    """Two products with a softmax between them by warp groups: one copies keys and values, the others multiply them.
+
+    Attributes:
+        bm: Queries of a block, of each of its heads: 64 rows for each group that multiplies.
+        kc: Keys of a tile.
+        stages: Tiles of keys in shared memory, and of values.
+        overlap: Whether scores of the next keys are begun before weights and values of these are multiplied.
+        pingpong: Whether groups begin their products in turns.
+        multiplied: The type as which elements are multiplied: "bf16" or "f16", to which weights are rounded.
+        merged: Heads that share keys, whose queries are rows of one tile.
+        split: Parts of the keys: so many blocks, a cluster, compute a tile together.
+    """
+
+    bm: int = 128
+    kc: int = 128
+    stages: int = 2
+    overlap: bool = True
+    pingpong: bool = True
+    multiplied: str = "bf16"
+    merged: int = 1
+    split: int = 1
+
+    @property
+    def consumers(self) -> int:
+        """Groups that multiply."""
+        return self.bm * self.merged // 64
+
+    @property
+    def blocks(self) -> int:
+        """Blocks of a cluster."""
+        return self.split
+
+    @property
+    def threads(self) -> int:
+        """Threads of a block: the group that copies is the first."""
+        return (1 + self.consumers) * 128
+
+
+@dataclass(frozen=True, slots=True)
 class Depthwise:
     """A depthwise convolution in vectors of channels.
 
     Attributes:
         channels: Channels of a vector.
+        pixels: Pixels of a row whose sums are in registers at once.
     """
 
     channels: int
+    pixels: int = 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,7 +182,9 @@ class Prefetch:
     operands: str
 
 
-Decision = ScalableTiles | OuterProducts | ScaledSums | OnlineSoftmax | SharedSoftmax | Depthwise | Prefetch
+Decision = (
+    ScalableTiles | OuterProducts | ScaledSums | OnlineSoftmax | SharedSoftmax | WarpGroupSoftmax | Depthwise | Prefetch
+)
 _KINDS: Mapping[str, type[Decision]] = MappingProxyType(
     {
         "scalable_tiles": ScalableTiles,
@@ -148,6 +192,7 @@ _KINDS: Mapping[str, type[Decision]] = MappingProxyType(
         "scaled_sums": ScaledSums,
         "online_softmax": OnlineSoftmax,
         "shared_softmax": SharedSoftmax,
+        "warp_group_softmax": WarpGroupSoftmax,
         "depthwise": Depthwise,
         "prefetch": Prefetch,
     }

@@ -49,3 +49,19 @@ GPU_STRATEGIES: Mapping[str, GpuRow] = MappingProxyType(
     }
 )
 """The strategies by name, the best one first: each multiplies faster than those after it, and fewer types and layouts."""
+
+ATTENTION_STRATEGIES: Mapping[str, GpuRow] = MappingProxyType(
+    {
+        "warp_group_softmax": GpuRow("wgmma, with keys and values by TMA", "wgmma", "shared_softmax"),
+        "shared_softmax": GpuRow(
+            "whatever multiplies, with keys and values by all threads", unaligned="shared_softmax"
+        ),
+    }
+)
+"""Those for attention, likewise."""
+
+
+def for_any_rows(name: str) -> str:
+    """The strategy that takes the place of one for operands whose rows are not aligned to 16 bytes; itself where none is known."""
+    row = GPU_STRATEGIES.get(name) or ATTENTION_STRATEGIES.get(name)
+    return name if row is None else row.unaligned

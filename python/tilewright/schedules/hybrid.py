@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import difflib
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Hashable, Iterator, Sequence
 from dataclasses import dataclass
 
 from tilewright.errors import ScheduleError
@@ -66,7 +66,7 @@ def _ops(body: str) -> Iterator[str]:
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """A place where two schedules differ: ops of the first, and what the second has for them."""
+    """A place where two sequences differ: which elements of the first, and which the second has for them."""
 
     old: tuple[int, int]
     new: tuple[int, int]
@@ -74,13 +74,20 @@ class Change:
 
 def changes(old: Text, new: Text) -> list[Change]:
     """Where two schedules differ, in order; names of values make no difference. An op for an op is a change of its own."""
-    plain = [[_VALUE.sub("%", op) for op in each.ops] for each in (old, new)]
+    first, second = ([_VALUE.sub("%", op) for op in each.ops] for each in (old, new))
+    return differences(first, second)
+
+
+def differences(old: Sequence[Hashable], new: Sequence[Hashable]) -> list[Change]:
+    """Where two sequences differ, in order. Where as many elements take the place of others, each is a change of its own."""
     found: list[Change] = []
-    for tag, i, i_end, j, j_end in difflib.SequenceMatcher(None, *plain, autojunk=False).get_opcodes():
-        if tag == "replace" and i_end - i == j_end - j:
-            found += [Change((i + n, i + n + 1), (j + n, j + n + 1)) for n in range(i_end - i)]
-        elif tag != "equal":
-            found.append(Change((i, i_end), (j, j_end)))
+    for tag, i, i_end, j, j_end in difflib.SequenceMatcher(None, old, new, autojunk=False).get_opcodes():
+        if tag == "equal":
+            continue
+        pairs = i_end - i if tag == "replace" and i_end - i == j_end - j else 0
+        found += [Change((i + n, i + n + 1), (j + n, j + n + 1)) for n in range(pairs)] or [
+            Change((i, i_end), (j, j_end))
+        ]
     return found
 
 

@@ -48,8 +48,8 @@ class Plan:
 
     Attributes:
         name: The strategy's name, or the user's function or file.
-        parameters: The sizes that the strategy gets, on a GPU those of the strategy that would be chosen; None for a product without
-            arithmetic, and for a text, which has its own.
+        parameters: The sizes that the strategy gets, on a GPU those of the strategy that would be chosen, or, by name, those
+            that override a strategy's own; None for a product without arithmetic, and for a text, which has its own.
         strategy: The user's function that makes the module; None for one of ours, which is found by name when it is needed.
         text: The text of a .mlir schedule; otherwise None.
         source: The text of a .py schedule; otherwise None.

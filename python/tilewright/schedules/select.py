@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 from importlib import import_module
 from typing import TYPE_CHECKING, Literal
 
@@ -58,7 +59,8 @@ class Row:
         own_vectors: Whether its vectors are as long as the machine says, so that it is for all that is large.
         takes: Of a dynamic spec, whether it takes a call, whose spec is the second one, and loses little by not knowing its extents.
         variants: Its code for dynamic extents.
-        opened: Its sizes for dynamic extents.
+        typical: The model that gives its sizes for a spec that stands for dynamic extents, where that is another one.
+        opened: What becomes of these for the dynamic extents.
         axes: Which of its sizes may vary, and what they may be.
     """
 
@@ -75,6 +77,7 @@ class Row:
     own_vectors: bool = False
     takes: Callable[[MatmulSpec, MatmulSpec, Target], bool] = lambda spec, call, target: True
     variants: Callable[[MatmulSpec, Target], Iterable[Variant]] = lambda spec, target: (Variant(),)
+    typical: Callable[[MatmulSpec, Target], Blocking] | None = None
     opened: Callable[[Blocking, MatmulSpec, Target], Blocking] = lambda sizes, spec, target: sizes
     axes: tuple[space.Axis, ...] = ()
 
@@ -153,6 +156,7 @@ STRATEGIES: Mapping[str, Row] = {
         tile="panels",
         takes=open_extents.takes_packed,
         variants=open_extents.packed,
+        typical=partial(blocking.packed_blocking, stands_for_open=True),
         opened=open_extents.packed_sizes,
         axes=space.PACKED,
     ),
@@ -260,9 +264,15 @@ def first(spec: MatmulSpec, call: MatmulSpec, target: Target) -> str:
 
 
 def sized(
-    name: str, spec: MatmulSpec, target: Target, overrides: Mapping[str, int] | None = None, threads: int = 1
+    name: str,
+    spec: MatmulSpec,
+    target: Target,
+    overrides: Mapping[str, int] | None = None,
+    threads: int = 1,
+    *,
+    typical: bool = False,
 ) -> Choice:
-    """Strategy `name` with the sizes of its model, overridden by name.
+    """Strategy `name` with the sizes of its model, overridden by name; `typical` says that `spec` stands for dynamic extents.
 
     Raises:
         ScheduleError: The strategy or an override is unknown, or a size is no int above zero.
@@ -276,7 +286,8 @@ def sized(
         )
     threads = threads if chosen.threaded else 1
     sharing = 1 if take_matrices(spec, threads) else threads
-    sizes = chosen.shared(chosen.sizes(spec, target), spec, sharing)
+    model = (typical and chosen.typical) or chosen.sizes
+    sizes = chosen.shared(model(spec, target), spec, sharing)
     return Choice(name, sizes.replaced(overrides or {}), threads)
 
 

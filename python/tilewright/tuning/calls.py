@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from tilewright import knobs, targets
 from tilewright.errors import SpecError, TilewrightError
 from tilewright.operator_specs import OperatorSpec
+from tilewright.payload.spec_tables import Spec
 from tilewright.records.database import Database
 from tilewright.records.trial import Trial
 from tilewright.runtime import compile as without_search
@@ -18,7 +19,7 @@ from tilewright.spec import MatmulSpec
 from tilewright.targets import GpuTarget, Target
 
 
-def tune(spec: MatmulSpec, seconds: float = 60.0, *, threads: int = 1, schedule: Schedule = None) -> Trial:
+def tune(spec: Spec, seconds: float = 60.0, *, threads: int = 1, schedule: Schedule = None) -> Trial:
     """Searches for a faster strategy and sizes for `spec` on this machine; `tilewright.compile` takes what wins from then on.
 
     Of a schedule of your own it searches the knobs and alternatives, and what wins is in `sizes` of the result.
@@ -27,7 +28,7 @@ def tune(spec: MatmulSpec, seconds: float = 60.0, *, threads: int = 1, schedule:
     ``TILEWRIGHT_RECORDS`` names, so that a search that was ended goes on the next time.
 
     Args:
-        spec: What to compute.
+        spec: What to compute: a product, or an operator built on it (`Conv2dSpec`, `AttentionSpec`).
         seconds: How long it may take, about; it ends before where nothing is gained any more.
         threads: Most threads of a call.
         schedule: A function or a .py or .mlir file, as `tilewright.compile` takes it, with knobs or alternatives.
@@ -37,16 +38,18 @@ def tune(spec: MatmulSpec, seconds: float = 60.0, *, threads: int = 1, schedule:
         `strategy` and `sizes`.
 
     Raises:
-        SpecError: The spec cannot be tuned: it is no product, has dynamic extents, is deterministic, or has Python functions in it; or
-            `seconds` is no number above zero.
+        SpecError: The spec cannot be tuned: it has dynamic extents, is deterministic, or has Python functions in it, or nothing of its
+            schedule varies; or it is no spec; or `seconds` is no number above zero.
         ScheduleError: The schedule does not fit, or leaves nothing open.
         TargetError: This machine has too few cores.
         TilewrightError: There is no place for a database, or it is damaged, or it is not to be used.
     """
     from tilewright.tuning import product
 
-    if not isinstance(spec, MatmulSpec):
-        raise SpecError(f"spec is a {type(spec).__name__}", where="tune", expected="a tilewright.MatmulSpec")
+    if not isinstance(spec, MatmulSpec | OperatorSpec):
+        raise SpecError(
+            f"spec is a {type(spec).__name__}", where="tune", expected="a tilewright.MatmulSpec, or an operator's"
+        )
     if isinstance(seconds, bool) or not isinstance(seconds, int | float) or not 0 < seconds < float("inf"):
         raise SpecError(f"seconds is {seconds!r}", where="tune", expected="a number above zero")
     settings = knobs.load()
@@ -115,6 +118,6 @@ def compile(
     return without_search.compile(spec, target, threads, schedule, parameters=parameters, cache=cache, verify=verify)
 
 
-def _tune(spec: MatmulSpec | OperatorSpec, seconds: float, threads: int) -> None:
+def _tune(spec: Spec, seconds: float, threads: int) -> None:
     """As `tune`, where its name is a parameter's."""
-    tune(spec, seconds, threads=threads)  # pyright: ignore[reportArgumentType] - it says what else is no product
+    tune(spec, seconds, threads=threads)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""What a search may try for a spec: our strategies with sizes."""
+"""What a search may try for a product: our strategies with sizes."""
 
 from __future__ import annotations
 
@@ -10,6 +10,8 @@ from itertools import islice
 from typing import Any
 
 from tilewright.errors import TilewrightError
+from tilewright.runtime import products
+from tilewright.runtime.kernel import Kernel
 from tilewright.schedules import select
 from tilewright.schedules.models import few_columns, space
 from tilewright.schedules.models.blocking import Blocking
@@ -18,9 +20,9 @@ from tilewright.spec import MatmulSpec
 from tilewright.targets.base import Target
 from tilewright.tuning import predict
 
-_MOST = 400
+MOST = 400
 """Candidates of a strategy that are kept, the likely winners: a search of minutes tries a tenth of them."""
-_MOST_POINTS = 20_000
+MOST_POINTS = 20_000
 _HOPELESS = 4.0
 """Times the predicted cost of the model's choice beyond which another strategy is not tried."""
 
@@ -48,9 +50,9 @@ class Candidate:
         return Blocking(**dict(self.sizes))
 
 
-def width(candidate: Candidate) -> int:
-    """The columns of the register tile of one of our strategies."""
-    return candidate.blocking.nr
+def width(candidate: Candidate) -> int | None:
+    """The columns of the register tile, or its vectors; None where there is none."""
+    return dict(candidate.sizes).get("nr")
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +64,8 @@ class Space:
         ordered: Others, those first that are likely to win.
         near: Others that differ in little from one.
         kind: What one is like, of those that predictions err about alike.
-        arguments: How `products.compile` makes one: "schedule", "parameters" and "verify".
+        compile: Compiles one.
+        multiplied: The types of the elements that are multiplied, whose peak is measured.
         own: What records call the user's schedule whose choices these are; None for strategies of ours, of which compilation takes
             the winner from then on.
     """
@@ -71,12 +74,13 @@ class Space:
     ordered: Sequence[Candidate]
     near: Callable[[Candidate], Iterable[Candidate]]
     kind: Callable[[Candidate], Hashable]
-    arguments: Callable[[Candidate], dict[str, Any]]
+    compile: Callable[[Candidate], Kernel]
+    multiplied: tuple[str, str]
     own: str | None = None
 
 
-def of(spec: MatmulSpec, target: Target, plan: Plan) -> Space:
-    """The strategies that compute `spec`, with the sizes that their axes offer, from the model's plan on."""
+def of(spec: MatmulSpec, target: Target, plan: Plan, threads: int = 1) -> Space:
+    """The strategies that compute `spec` in at most so many threads, with the sizes that their axes offer, from the model's plan on."""
     start = Candidate.of(plan.name, plan.sizes)
 
     def cost(each: Candidate) -> float:
@@ -85,7 +89,8 @@ def of(spec: MatmulSpec, target: Target, plan: Plan) -> Space:
     limit = _HOPELESS * cost(start)
     seeds: list[Candidate] = []
     others: list[Candidate] = []
-    for name in select.available(target):
+    # A packed B is for products of every M, which the start's strategy is for too.
+    for name in [start.strategy] if spec.b_packed else select.available(target):
         row = select.row(name)
         sizes = _model_sizes(name, spec, target, plan.threads)
         if sizes is None or not row.axes:
@@ -94,34 +99,27 @@ def of(spec: MatmulSpec, target: Target, plan: Plan) -> Space:
         if cost(seed) > limit:
             continue
         seeds += [seed] * (seed != start)
-        found = islice(space.points(row.axes, spec, target, seed.blocking), _MOST_POINTS)
-        others += heapq.nsmallest(_MOST, (Candidate.of(name, asdict(each)) for each in found), key=cost)
+        found = islice(space.points(row.axes, spec, target, seed.blocking), MOST_POINTS)
+        others += heapq.nsmallest(MOST, (Candidate.of(name, asdict(each)) for each in found), key=cost)
 
     def near(candidate: Candidate) -> list[Candidate]:
-        found: dict[Candidate, None] = {}
-        now = candidate.blocking
-        for axis in select.row(candidate.strategy).axes:
-            for name in axis.sizes:
-                options = space.along(axis, name, spec, target, now)
-                at = options.index(getattr(now, name))
-                for option in options[max(at - 1, 0) : at + 2]:
-                    found[Candidate.of(candidate.strategy, {**asdict(now), name: option})] = None
-        found.pop(candidate, None)
-        return sorted(found, key=cost)
+        name, now = candidate.strategy, candidate.blocking
+        around = space.around(select.row(name).axes, spec, target, now)
+        return sorted(dict.fromkeys(Candidate.of(name, asdict(each)) for each in around), key=cost)
 
-    def arguments(candidate: Candidate) -> dict[str, Any]:
-        return {"schedule": candidate.strategy, "parameters": dict(candidate.sizes), "verify": False}
+    def compile_(candidate: Candidate) -> Kernel:
+        how: dict[str, Any] = {"schedule": candidate.strategy, "parameters": dict(candidate.sizes), "verify": False}
+        return products.compile(spec, target, threads, cache=True, **how)
 
     rest = [each for each in sorted(others, key=cost) if each != start and each not in seeds]
-    return Space(start, [*sorted(seeds, key=cost), *rest], near, width, arguments)
+    types = spec.a_type.name, spec.b_type.name
+    return Space(start, [*sorted(seeds, key=cost), *rest], near, width, compile_, types)
 
 
 def _model_sizes(name: str, spec: MatmulSpec, target: Target, threads: int) -> Blocking | None:
     """The model's sizes of a strategy; None where it does not compute `spec` as its users expect."""
     beside = spec.n == 1 or spec.b_transposed or few_columns.pays(spec, target)
     if select.row(name).own_order and not beside:
-        return None
-    if spec.b_packed and not select.is_in_panels(name):
         return None
     try:
         return select.sized(name, spec, target, None, threads).parameters

@@ -12,10 +12,10 @@ from tilewright.bench.peak import Peak
 from tilewright.bench.timing import cores
 from tilewright.emit import versions
 from tilewright.payload import spec_tables
+from tilewright.payload.spec_tables import Spec
 from tilewright.records import machine
 from tilewright.records.database import Database
 from tilewright.records.trial import Trial, canonical, schedule_digest
-from tilewright.spec import MatmulSpec
 from tilewright.targets import Target
 from tilewright.tuning.candidates import Candidate
 from tilewright.tuning.race import Times
@@ -24,19 +24,21 @@ from tilewright.version import VERSION
 
 @dataclass(frozen=True, slots=True)
 class Log:
-    """The trials of a product on this machine.
+    """The trials of a product or an operator on this machine.
 
     Attributes:
         spec: What is computed.
         target: The machine.
         database: Where trials are.
         threads: Most threads of a call.
+        multiplied: The types of the elements that are multiplied.
     """
 
-    spec: MatmulSpec
+    spec: Spec
     target: Target
     database: Database
     threads: int
+    multiplied: tuple[str, str]
 
     def earlier(self) -> list[Trial]:
         """The trials of earlier searches by the same compiler, the last one of each candidate."""
@@ -82,7 +84,7 @@ class Log:
 
     def _peak(self) -> float:
         """GFLOP/s of multiply-adds in registers."""
-        peak = Peak(self.target, (self.spec.a_type.name, self.spec.b_type.name), cores(self.threads))
+        peak = Peak(self.target, self.multiplied, cores(self.threads))
         try:
             return peak.sample(peak.calibrate(0.01)) * 1e-9
         finally:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""Tunes many products on the workers of an executor, on whatever machines these are; the caller alone writes the database.
+"""Tunes many products and operators on the workers of an executor, on whatever machines these are; the caller alone writes the database.
 
 A search is made in slices of some seconds. Each is a call by itself, which gets the trials so far and brings back its own: when its worker
 is killed it is made again, by any other, and no trial that came back is lost. A worker searches for the machine that it is on, from that
@@ -17,12 +17,12 @@ from pathlib import Path
 from tilewright import targets
 from tilewright.errors import TilewrightError
 from tilewright.payload import spec_tables
+from tilewright.payload.spec_tables import Spec
 from tilewright.processes.calls import Calls
 from tilewright.processes.child import ChildEndedError
 from tilewright.records import machine
 from tilewright.records.database import Database
 from tilewright.records.trial import Trial, canonical, parse
-from tilewright.spec import MatmulSpec
 from tilewright.tuning import product
 
 SLICE_S = 10.0
@@ -50,12 +50,12 @@ class Slice:
     found: Outcome | None = None
 
 
-Tell = Callable[[int, MatmulSpec, Trial], object]
+Tell = Callable[[int, Spec, Trial], object]
 """Told of each trial: how many came so far, of which product, and the trial."""
 
 
 def tune(
-    specs: Iterable[MatmulSpec],
+    specs: Iterable[Spec],
     database: Database,
     executor: Executor,
     *,
@@ -63,7 +63,7 @@ def tune(
     seconds: float = 60.0,
     slice_s: float = SLICE_S,
     tell: Tell = lambda count, spec, trial: None,
-) -> Iterator[tuple[MatmulSpec, Outcome]]:
+) -> Iterator[tuple[Spec, Outcome]]:
     """Searches for faster choices for some products, and yields the outcome of each as it ends.
 
     A product is done when its search has ended on one kind of machine. What others have tried meanwhile is kept: their next search goes
@@ -82,10 +82,10 @@ def tune(
         TilewrightError: The executor takes no calls any more, or the database cannot be written.
     """
     count = 0
-    spent: dict[MatmulSpec, dict[str, float]] = {}
-    with Calls[MatmulSpec, Slice](search, executor) as calls:
+    spent: dict[Spec, dict[str, float]] = {}
+    with Calls[Spec, Slice](search, executor) as calls:
 
-        def go_on(spec: MatmulSpec) -> None:
+        def go_on(spec: Spec) -> None:
             table = spec_tables.table(spec)
             lines = [] if table is None else database.lines_of(canonical(table), threads)
             calls.submit(spec, spec, threads, seconds, slice_s, spent[spec], lines)
@@ -110,7 +110,7 @@ def tune(
 
 
 def search(
-    spec: MatmulSpec, threads: int, seconds: float, slice_s: float, spent: dict[str, float], lines: list[str]
+    spec: Spec, threads: int, seconds: float, slice_s: float, spent: dict[str, float], lines: list[str]
 ) -> Slice:
     """What a worker does: a slice of a search for the machine that it is on.
 

@@ -6,12 +6,12 @@ from __future__ import annotations
 import itertools
 import math
 import random
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
-from typing import Any
 
 from tilewright.errors import ScheduleError
 from tilewright.records.trial import OWN, Trial, schedule_digest
+from tilewright.runtime.kernel import Kernel
 from tilewright.schedules import choices
 from tilewright.tuning.candidates import Candidate, Space
 
@@ -30,7 +30,9 @@ def chosen(text: str, last: Trial | None) -> str:
     return text if last is None or last.verdict != "won" else choices.made(text, last.sizes)
 
 
-def space(text: str, called: str, folder: Path) -> Space:
+def space(
+    text: str, called: str, folder: Path, compile_: Callable[[Path], Kernel], multiplied: tuple[str, str]
+) -> Space:
     """The choices that a schedule leaves open, from its own on.
 
     Nothing predicts what a user's schedule costs. Candidates that differ from it in one choice go first, the others in an order that is
@@ -40,6 +42,8 @@ def space(text: str, called: str, folder: Path) -> Space:
         text: The schedule's text.
         called: What users call it.
         folder: Where the schedules that are tried are written.
+        compile_: Compiles under one of them, and verifies what can be.
+        multiplied: The types of the elements that are multiplied.
 
     Raises:
         ScheduleError: It leaves nothing open.
@@ -67,12 +71,12 @@ def space(text: str, called: str, folder: Path) -> Space:
             around += [Candidate.of(known, {**sizes, each: option}) for option in others]
         return around
 
-    def arguments(candidate: Candidate) -> dict[str, Any]:
+    def compiled(candidate: Candidate) -> Kernel:
         path = folder / f"{Path(called).stem}-{'-'.join(f'{each}={size}' for each, size in candidate.sizes)}.mlir"
         path.write_text(choices.made(text, dict(candidate.sizes)))
-        return {"schedule": path, "parameters": None, "verify": True}
+        return compile_(path)
 
-    return Space(start, _ordered(start, open_), near, lambda candidate: None, arguments, own=known)
+    return Space(start, _ordered(start, open_), near, lambda candidate: None, compiled, multiplied, own=known)
 
 
 def _ordered(start: Candidate, options: Mapping[str, tuple[int, ...]]) -> list[Candidate]:

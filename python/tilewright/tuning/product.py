@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""Tunes one product: searches, keeps every trial, and lets the winner be used only where it beats the model's choice beyond the noise."""
+"""Tunes one product or operator: keeps every trial, and lets a winner be used where it beats the model's choice beyond the noise."""
 
 from __future__ import annotations
 
@@ -12,16 +12,14 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 from tilewright.errors import SlowScheduleWarning, SpecError, TargetError, TilewrightError
+from tilewright.payload.spec_tables import Spec
 from tilewright.records import lookup
 from tilewright.records.database import Database
 from tilewright.records.trial import Trial
-from tilewright.runtime import products
 from tilewright.runtime.kernel import Kernel
-from tilewright.schedules import make
 from tilewright.schedules.plan import Schedule
-from tilewright.spec import MatmulSpec
 from tilewright.targets import Target
-from tilewright.tuning import candidates, own
+from tilewright.tuning import spaces
 from tilewright.tuning.candidates import Candidate, Space
 from tilewright.tuning.log import Log
 from tilewright.tuning.race import Race, Times, WrongNumbersError
@@ -44,7 +42,7 @@ class Progress:
         gain: What that gains.
     """
 
-    spec: MatmulSpec
+    spec: Spec
     trials: int
     seconds: float
     budget: float
@@ -57,7 +55,7 @@ _WHOLE = float("inf")
 
 
 def tune(
-    spec: MatmulSpec,
+    spec: Spec,
     target: Target,
     database: Database,
     *,
@@ -94,7 +92,7 @@ def tune(
 
 
 def tune_for(
-    spec: MatmulSpec,
+    spec: Spec,
     target: Target,
     database: Database,
     *,
@@ -112,44 +110,18 @@ def tune_for(
             expected="static extents, deterministic=False, and no Python functions in epilogues",
         )
     with TemporaryDirectory(prefix="tilewright-") as folder:
-        if schedule is None:
-            space = _ours(spec, target, threads)
-        else:
-            space = own.space(schedule_text(spec, target, threads, schedule), make.own(schedule).name, Path(folder))
+        space = spaces.of(spec, target, threads, schedule, Path(folder))
         tuning = _Tuning(spec, target, database, threads, min(seconds, slice_s), tell, space)
         is_over = tuning.search()
         return tuning.finished() if is_over or seconds <= slice_s else None
 
 
-def schedule_text(spec: MatmulSpec, target: Target, threads: int, schedule: Schedule, won: Trial | None = None) -> str:
-    """The text of a user's schedule, with the choices that won a search.
-
-    Raises:
-        ScheduleError: The schedule does not fit.
-    """
-    kernel = products.compile(spec, target, threads, schedule, parameters=None, cache=True, verify=False)
-    return own.chosen(kernel.asm["schedule"], won)
-
-
-def _ours(spec: MatmulSpec, target: Target, threads: int) -> Space:
-    """Our strategies and their sizes. Raises `SpecError` where none vary."""
-    plan = make.make(spec, target, threads=threads)
-    space = candidates.of(spec, target, plan)
-    if not space.ordered:
-        raise SpecError(
-            f"strategy {plan.name} has no sizes that vary for {spec}",
-            where="tune",
-            expected="a product that packed, unpacked, streamed or inner_product computes",
-        )
-    return space
-
-
 class _Tuning:
-    """A search for one product."""
+    """A search for one spec."""
 
     def __init__(
         self,
-        spec: MatmulSpec,
+        spec: Spec,
         target: Target,
         database: Database,
         threads: int,
@@ -157,10 +129,10 @@ class _Tuning:
         tell: Tell,
         space: Space,
     ) -> None:
-        self._spec, self._target, self._threads, self._space = spec, target, threads, space
+        self._spec, self._target, self._space = spec, target, space
         self._start, self._budget, self._tell = time.monotonic(), seconds, tell
         self._search = Search(self._space.start, self._space.ordered, self._space.near, self._space.kind)
-        self._log = Log(spec, target, database, threads)
+        self._log = Log(spec, target, database, threads, space.multiplied)
         self._trials = 0
 
     def search(self) -> bool:
@@ -204,8 +176,7 @@ class _Tuning:
         try:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore" if candidate == self._space.start else "error", SlowScheduleWarning)
-                how = self._space.arguments(candidate)
-                return products.compile(self._spec, self._target, self._threads, cache=True, **how)
+                return self._space.compile(candidate)
         except (TilewrightError, SlowScheduleWarning):
             return None
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""Times kernels of one product in turn with a first one, on the same operands, each checked for its numbers before its time counts."""
+"""Times kernels of one spec in turn with a first one, on the same operands, each checked for its numbers before its time counts."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Literal
 
 from tilewright.bench.lease import leased
 from tilewright.bench.timing import Clock, Loop
-from tilewright.payload.reference import error_bound, reference
+from tilewright.payload.operators import known
 from tilewright.runtime.kernel import Kernel
 from tilewright.runtime.trial import Difference, Trial
 
@@ -64,7 +64,7 @@ class WrongNumbersError(Exception):
 
 
 class Race:
-    """Kernels of one product beside a first one."""
+    """Kernels of one spec beside a first one."""
 
     def __init__(self, first: Kernel, min_seconds: float = 0.01) -> None:
         """Makes operands, and what the result has to be.
@@ -80,8 +80,7 @@ class Race:
         self._first = Trial.random(first, first.spec, _SEED)
         given = self._first
         former = None if given.former is None else given.former.copy()
-        self._expected = reference(given.spec, *given.inputs, c=former)
-        self._bound = error_bound(given.spec, *given.inputs, c=former)
+        self._expected, self._bound = known(given.spec, *given.inputs, c=former)
         self._threads = first.metadata.threads
         # The time of this thread leaves out what others on the machine take; several threads have only the clock on the wall.
         self._clock: Clock = time.thread_time_ns if first.metadata.threads == 1 else time.perf_counter_ns

@@ -6,6 +6,8 @@ of trials, and the predicted order of candidates is known before the first one.
 
 In 21 recorded spaces of hundreds of candidates, 30 trials reach 99.9 % of the best one in the geometric mean and 98.9 % at worst. Optuna's
 tree-structured Parzen estimator (5.0, multivariate) reached 98.6 and 92.5 % from the model's ten likeliest, 98.4 and 92.6 % from twenty.
+With candidates in the order of LightGBM (4.7), trained on the other 20 spaces, 30 trials reach 99.9 and 98.8 %, no more than in the model's
+order: what it knows of all, neighbors tell of one. Only shorter searches gain by it: ten trials reach 99.2 and 93.9 %, for 96.6 and 83.8 %.
 """
 
 from __future__ import annotations

@@ -103,4 +103,33 @@ def Tilewright_SharedSoftmaxAttr : Tilewright_DecisionAttr<"SharedSoftmax", "sha
   );
 }
 
+def Tilewright_WarpGroupSoftmaxAttr : Tilewright_DecisionAttr<"WarpGroupSoftmax", "warp_group_softmax"> {
+  let summary = "One warp group of a block copies keys and values, the others multiply them with a softmax between, weights from registers";
+  let description = [{
+    Stands on the `linalg.softmax` of softmax(scale * Q * K^T + mask) * V. A block has `bm` queries of each of
+    `merged` heads that share keys: each warp group that multiplies has 64 rows of these. They go through the same keys in blocks of `kc`, of which `stages` are in shared memory
+    at a time, and as many of the values.
+
+    With `overlap`, scores of the next block of keys are begun before weights and values of this one are multiplied, and their softmax
+    is computed meanwhile. With `pingpong`, warp groups begin their products in turns: one computes its softmax while another multiplies.
+    `multiplied` is the type as which elements are multiplied: `"bf16"` or `"f16"`. `split` blocks of a cluster have a part of the keys
+    each, and add up their results.
+
+    ```mlir
+    linalg.softmax {tilewright.softmax = #tilewright.warp_group_softmax<bm = 128, kc = 128, stages = 2, overlap = true,
+                                                                        pingpong = true, multiplied = "bf16">} ...
+    ```
+  }];
+  let parameters = (ins
+    "int64_t":$bm,
+    "int64_t":$kc,
+    "int64_t":$stages,
+    DefaultValuedParameter<"bool", "false", "whether a softmax is computed while products go on">:$overlap,
+    DefaultValuedParameter<"bool", "false", "whether warp groups begin products in turns">:$pingpong,
+    StringRefParameter<"bf16 or f16">:$multiplied,
+    DefaultValuedParameter<"int64_t", "1", "heads that share keys, whose queries are rows of one tile">:$merged,
+    DefaultValuedParameter<"int64_t", "1", "blocks that share the keys of a tile">:$split
+  );
+}
+
 #endif // TILEWRIGHT_IR_TILEWRIGHTGPUATTRS_TD

@@ -97,15 +97,15 @@ def Tilewright_PatchesAttr : Tilewright_DecisionAttr<"Patches", "patches"> {
 def Tilewright_DepthwiseAttr : Tilewright_DecisionAttr<"Depthwise", "depthwise"> {
   let summary = "A depthwise convolution is computed in vectors of channels, which stay in a register over the whole filter";
   let description = [{
-    Stands on a depthwise convolution of images in NHWC. `channels` is the number of channels in a vector of sums. The zeros of a
-    `tensor.pad` before it are never in memory: a pixel whose patch lies inside of the image reads it as it is, and others ask for each
-    element of the filter. What is done to each sum is done in registers too.
+    Stands on a depthwise convolution of images in NHWC. `channels` is the number of channels in a vector of sums, and `pixels` of how many
+    pixels of a row sums are in registers at once, which share what is read of the filter and of the image. The zeros of a `tensor.pad`
+    before it are never in memory: what meets them is left out. What is done to each sum is done in registers too.
 
     ```mlir
-    linalg.depthwise_conv_2d_nhwc_hwc {tilewright.convolution = #tilewright.depthwise<channels = 16>} ...
+    linalg.depthwise_conv_2d_nhwc_hwc {tilewright.convolution = #tilewright.depthwise<channels = 16, pixels = 7>} ...
     ```
   }];
-  let parameters = (ins "int64_t":$channels);
+  let parameters = (ins "int64_t":$channels, "int64_t":$pixels);
 }
 
 def Tilewright_PrefetchAttr : Tilewright_DecisionAttr<"Prefetch", "prefetch"> {

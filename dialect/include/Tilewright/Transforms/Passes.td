@@ -88,7 +88,8 @@ def DebugScopes : Pass<"tilewright-debug-scopes"> {
   }];
   let dependentDialects = ["::mlir::LLVM::LLVMDialect"];
   let options = [
-    Option<"source", "source", "std::string", /*default=*/"\"tilewright\"", "The file that the code is said to be of">
+    Option<"source", "source", "std::string", /*default=*/"\"tilewright\"", "The file that the code is said to be of">,
+    Option<"directives", "directives", "bool", /*default=*/"false", "Say of each instruction where it comes from, without tables in sections of their own">
   ];
 }
 
@@ -108,6 +109,9 @@ def ShardPanels : Pass<"tilewright-shard-panels", "::mlir::func::FuncOp"> {
     the processes that have a panel broadcast it. Panels go in the order of K, so that every process adds up in the order of one process alone:
     van de Geijn and Watts, SUMMA: scalable universal matrix multiplication algorithm, 1997. Where an operand is gathered along M or N alone, each product has a panel of C.
     There are as many panels as blocks of the operand that has more, or `per-block` times that.
+
+    Where each process keeps a block of the sums, by `shard.reduce_scatter`, panels of C are reduced by themselves, so that one is on its way while the next is
+    computed: of one panel of the dimension that is not scattered, or of a panel of each process's block.
   }];
   let dependentDialects = ["::mlir::linalg::LinalgDialect", "::mlir::shard::ShardDialect", "::mlir::tensor::TensorDialect"];
   let options = [
@@ -123,7 +127,8 @@ def ShardToMpi : Pass<"tilewright-shard-to-mpi", "::mlir::func::FuncOp"> {
     in the order of their indices along these. Its last result is what went wrong: 0, or the error code of a call.
 
     - `broadcast` of a panel passes it on from neighbor to neighbor. What a product takes is on its way while the product `ahead` products before is computed.
-    - `all_gather` and `reduce_scatter` send each block where it belongs, and add up in the order of processes.
+    - `all_gather` and `reduce_scatter` send each block where it belongs, and add up in the order of processes. What `reduce_scatter` sends is on its way while the next
+      product is computed, unless something takes its result before that.
     - `all_reduce` is `mpi.allreduce`. `shift` sends to one process and receives from another. `all_slice` sends nothing.
 
     Upstream's convert-shard-to-mpi converts all_reduce alone in LLVM 22, and each collective makes a communicator that nothing frees.

@@ -70,10 +70,12 @@ def verdicts(records: Sequence[Record]) -> Iterator[tuple[str, str, str, str]]:
     for kind, what in (
         ("layout", "the emulator's bits, every kernel"),
         ("check", "right on random data, every kernel"),
+        ("operator", "right attention and convolutions"),
     ):
         some = [each for each in records if each["kind"] == kind]
         right = sum(each.get("right") is True for each in some)
-        wanted = {step.key for step in (plan.layouts() if kind == "layout" else plan.checks())}
+        planned = {"layout": plan.layouts, "check": plan.checks, "operator": plan.operators}[kind]
+        wanted = {step.key for step in planned()}
         seen = {each["step"] for each in some} & wanted
         verdict = "not met" if right < len(some) else "met" if seen == wanted else "not all measured"
         yield what, f"all {len(wanted)}", f"{right} of {len(some)}", verdict

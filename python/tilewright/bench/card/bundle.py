@@ -19,6 +19,7 @@ import numpy as np
 from tilewright import targets
 from tilewright.bench.card import plan
 from tilewright.bench.card.plan import Kernel, Step
+from tilewright.bench.card.plan_operators import Operator
 from tilewright.bench.suites import Shape
 from tilewright.emit.gpu_stages import GpuStages, as_json, from_json
 from tilewright.errors import TilewrightError
@@ -82,7 +83,7 @@ def make(
 
 def _compiled(
     folder: Path,
-    wanted: Sequence[tuple[Kernel, bool]],
+    wanted: Sequence[tuple[Kernel | Operator, bool]],
     total: int,
     progress: Callable[[int, int, str], object],
 ) -> Iterator[str]:
@@ -102,8 +103,8 @@ def _compiled(
 
 
 def in_processes(
-    folder: Path, wanted: Sequence[tuple[Kernel, bool]], work: Callable[[Path, Kernel, bool], str]
-) -> Iterator[tuple[Kernel, str]]:
+    folder: Path, wanted: Sequence[tuple[Kernel | Operator, bool]], work: Callable[[Path, Kernel | Operator, bool], str]
+) -> Iterator[tuple[Kernel | Operator, str]]:
     """Each kernel as it is ready, and a line if it is not; one that ends its process does not keep the others.
 
     Args:
@@ -118,7 +119,7 @@ def in_processes(
         yield kernel, line
 
 
-def _tried(folder: Path, kernel: Kernel, exact: bool) -> str:
+def _tried(folder: Path, kernel: Kernel | Operator, exact: bool) -> str:
     """Compiles a kernel; a line if that fails."""
     try:
         _compile(folder, kernel, exact=exact)
@@ -127,7 +128,7 @@ def _tried(folder: Path, kernel: Kernel, exact: bool) -> str:
     return ""
 
 
-def _remarked(folder: Path, kernels: Sequence[Kernel]) -> Iterator[str]:
+def _remarked(folder: Path, kernels: Sequence[Kernel | Operator]) -> Iterator[str]:
     """A line for each kernel that spills, or that the assembler warned about."""
     for kernel in kernels:
         file = folder / f"{kernel.key}.json"
@@ -138,7 +139,7 @@ def _remarked(folder: Path, kernels: Sequence[Kernel]) -> Iterator[str]:
             yield f"{kernel.key}: {line}"
 
 
-def _digest(folder: Path, kernel: Kernel) -> str:
+def _digest(folder: Path, kernel: Kernel | Operator) -> str:
     """The digest of a kernel's code: measurements of other code do not count."""
     return hashlib.sha256(read_code(folder, kernel)).hexdigest()
 
@@ -151,6 +152,7 @@ def _steps(*, quick: bool = False) -> Iterator[Step]:
         return
     yield from plan.layouts()
     yield from plan.checks()
+    yield from plan.operators()
     for timing in plan.timings():
         yield _timed(*timing)
 
@@ -182,7 +184,7 @@ def _is_current(file: Path, compiler: str) -> bool:
     return made is not None and made.get("compiler") == compiler
 
 
-def _compile(folder: Path, kernel: Kernel, *, exact: bool) -> None:
+def _compile(folder: Path, kernel: Kernel | Operator, *, exact: bool) -> None:
     """Compiles and assembles a kernel, unless it is there with the same PTX; `exact` adds what the emulator computes."""
     from tilewright.emit import versions
     from tilewright.runtime import gpu
@@ -203,7 +205,7 @@ def _compile(folder: Path, kernel: Kernel, *, exact: bool) -> None:
     seconds = time.perf_counter() - start
     (folder / f"{kernel.key}.cubin").write_bytes(assembled.cubin)
     (folder / f"{kernel.key}.ptx.z").write_bytes(zlib.compress(ptx.encode()))
-    if exact:
+    if exact and isinstance(kernel, Kernel):
         shape = next(step.shape for step in plan.layouts())
         a, b = whole_numbers(kernel, shape)
         emulated = gpu.compile(kernel.spec, target.emulated(), kernel.strategy, dict(kernel.sizes))
@@ -229,7 +231,7 @@ def read_expected(folder: Path, kernel: Kernel) -> np.ndarray[Any, Any]:
     return np.load(folder / f"{kernel.key}.npz")["c"].view(to_numpy(kernel.spec.c_type))
 
 
-def read_form(folder: Path, kernel: Kernel) -> GpuStages:
+def read_form(folder: Path, kernel: Kernel | Operator) -> GpuStages:
     """A kernel of the bundle as `runtime.cards.Loaded` takes one, with PTX for a driver that is older than the assembler."""
     about = json.loads((folder / f"{kernel.key}.json").read_text())
     target = targets.gpu(plan.TARGET)
@@ -237,11 +239,11 @@ def read_form(folder: Path, kernel: Kernel) -> GpuStages:
     return from_json(about["form"], kernel.spec, target, _read_ptx(folder, kernel), cached=True)
 
 
-def _read_ptx(folder: Path, kernel: Kernel) -> bytes:
+def _read_ptx(folder: Path, kernel: Kernel | Operator) -> bytes:
     return zlib.decompress((folder / f"{kernel.key}.ptx.z").read_bytes())
 
 
-def read_code(folder: Path, kernel: Kernel) -> bytes:
+def read_code(folder: Path, kernel: Kernel | Operator) -> bytes:
     """Its machine code."""
     return (folder / f"{kernel.key}.cubin").read_bytes()
 
@@ -265,13 +267,19 @@ def read_steps(folder: Path) -> list[Step]:
         Step(
             each["kind"],
             plan.parse_shape(each["shape"]),
-            tuple(Kernel(**{**one, "sizes": tuple(map(tuple, one["sizes"]))}) for one in each["kernels"]),
+            tuple(map(_read, each["kernels"])),
             tuple(each["predicted"]),
             each["code"],
             each["quick"],
         )
         for each in found["steps"]
     ]
+
+
+def _read(about: dict[str, Any]) -> Kernel | Operator:
+    """A kernel of a plan."""
+    pairs = {name: tuple(map(tuple, about[name])) for name in ("sizes", "fields") if name in about}
+    return (Operator if "operator" in about else Kernel)(**{**about, **pairs})
 
 
 def whole_numbers(kernel: Kernel, shape: Shape) -> tuple[np.ndarray, np.ndarray]:

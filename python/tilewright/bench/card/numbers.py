@@ -13,6 +13,8 @@ import numpy as np
 
 from tilewright.bench.card.peers import Operands
 from tilewright.bench.card.plan import Kernel
+from tilewright.operator_specs import AttentionSpec, Conv2dSpec
+from tilewright.payload.operators import error_bound, reference
 from tilewright.schedules.gpu_strategies import GPU_STRATEGIES
 
 _ACCUMULATORS: Mapping[str, float] = MappingProxyType({"f64": 2.0**-53, "tf32": 2.0**-10 + 2.0**-24})
@@ -105,6 +107,16 @@ def of_arrays(kernel: Kernel, *stored: np.ndarray[Any, Any]) -> dict[str, Any]:
         places = [tuple(map(int, each)) for each in np.argwhere(beyond)[:SHOWN]]
         found["where"] = [[*at, float(got[at]), float(wanted[at])] for at in places]
     return found
+
+
+def of_operator(spec: AttentionSpec | Conv2dSpec, *stored: np.ndarray[Any, Any]) -> dict[str, Any]:
+    """The same of an operator's operands and result."""
+    *operands, result = stored
+    wanted, bound = reference(spec, *operands), error_bound(spec, *operands)
+    off = np.abs(result.astype(np.float64) - wanted)
+    wrong = int((~(off <= bound)).sum())
+    error = float(np.linalg.norm(np.nan_to_num(off, nan=np.inf))) / max(float(np.linalg.norm(wanted)), 1e-300)
+    return {"wrong": wrong, "elements": off.size, "rel_error": error, "right": not wrong}
 
 
 def compared(torch: Any, got: Any, known: Known) -> dict[str, Any]:  # noqa: ANN401 - the library, and its tensor

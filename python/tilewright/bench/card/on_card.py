@@ -183,8 +183,8 @@ class Bench:
         """What launches a kernel on torch's current stream, of operands as they are stored, the result last."""
         cuda = self._torch.cuda
         arrays = [view(each, "operand", int(cuda.current_stream().cuda_stream)) for each in stored]
-        loaded = self._prover.loaded(kernel, shape, arrays)
         called = proofs.sized(kernel, shape)
+        loaded = self._prover.loaded(kernel, called, arrays)
         launch = loaded.bound(called, arrays)
         return lambda: launch(int(cuda.current_stream().cuda_stream))
 
@@ -230,12 +230,13 @@ class Bench:
         """The best of our kernels beside the best choice of each peer, all on the same operands."""
         if not self._copied:
             self._warm()
-        first, shape = step.kernels[0], step.shape
+        ours = [each for each in step.kernels if isinstance(each, Kernel)]
+        first, shape = ours[0], step.shape
         sets = self._sets(first, shape)
         known = numbers.expected(self._torch, first, sets[0].seen)
         failures: dict[str, str] = {}
         contenders: dict[str, tuple[Mapping[str, Callable[[_Set], Callable[[], object]]], Known]] = {
-            OURS: ({each.key: self._binder(each, shape) for each in step.kernels}, known)
+            OURS: ({each.key: self._binder(each, shape) for each in ours}, known)
         }
         # Triton compiles a kernel for each choice: a quick run does not wait for that.
         left_out = {*without, *(("Triton",) if step.quick else ())}
@@ -260,7 +261,7 @@ class Bench:
         if OURS not in best:
             return {"failures": failures, "error": "no kernel of ours is right"}
         seconds = timing.in_turn(best, ROUNDS)
-        own = {each.key: each for each in step.kernels}
+        own = {each.key: each for each in ours}
         predicted = {each.key: cycles for each, cycles in zip(step.kernels, step.predicted, strict=False)}
         chosen = {name: min(each, key=each.__getitem__) for name, each in tried.items() if each}
         rate = {key: shape.flops / each / 1e12 for key, each in tried[OURS].items()}

@@ -107,6 +107,9 @@ def _checks(records: Sequence[Record]) -> Iterator[str]:
     if some := [each for each in records if each["kind"] == "check"]:
         yield from ("", "## Random data, results filled with NaN before", "")
         yield from table(("kernel", "M×N×K", "wrong", "relative error"), map(_checked, some), "llrr")
+    if some := [each for each in records if each["kind"] == "operator"]:
+        yield from ("", "## Attention and convolutions on random data", "")
+        yield from table(("kernel", "as a product", "wrong", "relative error"), map(_checked, some), "llrr")
 
 
 def _checked(record: Record) -> tuple[str, ...]:

@@ -9,6 +9,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from types import MappingProxyType
 
+from tilewright.bench.card import plan_operators
+from tilewright.bench.card.plan_operators import Operator
 from tilewright.bench.suites import Shape, parse_shape, suite
 from tilewright.payload.epilogues import parse
 from tilewright.schedules.gpu_strategies import GPU_STRATEGIES
@@ -146,7 +148,8 @@ class Step:
     """Something to run on the card.
 
     Attributes:
-        kind: "layout": the same bits as the emulator; "check": right numbers; "time": beside the peers; or one of `TOOLS`.
+        kind: "layout": the same bits as the emulator; "check": right numbers; "operator": those of an operator; "time": beside the peers;
+            or one of `TOOLS`.
         shape: M, N and K.
         kernels: What is run: of what is timed, the model's choice first.
         predicted: Cycles that the model predicts of each kernel; empty, or None, where it does not.
@@ -156,7 +159,7 @@ class Step:
 
     kind: str
     shape: Shape
-    kernels: tuple[Kernel, ...]
+    kernels: tuple[Kernel | Operator, ...]
     predicted: tuple[float | None, ...] = ()
     code: str = ""
     quick: bool = False
@@ -194,6 +197,12 @@ def checks() -> Iterator[Step]:
         yield Step("check", parse_shape(ODD), (replace(kernel, aligned=boxed),))
 
 
+def operators(*, quick: bool = False) -> Iterator[Step]:
+    """Attention and convolutions, at sizes that are multiples of nothing."""
+    for kernel in plan_operators.kernels(quick=quick):
+        yield Step("operator", kernel.shape, (kernel,))
+
+
 def quick() -> Iterator[Step]:
     """What the first minutes on a card are for, but its timings: fragments and descriptors of wgmma, and NVIDIA's own checkers."""
     small = [step for step in layouts() if GPU_STRATEGIES[step.kernels[0].strategy].needs == "wgmma"]
@@ -206,6 +215,7 @@ def quick() -> Iterator[Step]:
     for step in (plain, clustered, turns):
         for kind in TOOLS if step is plain else ("memcheck", "racecheck"):
             yield replace(step, kind=kind)
+    yield from operators(quick=True)
 
 
 def quick_timings() -> Iterator[tuple[str, str, Shape, str]]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from math import prod
 from pathlib import Path
 from typing import Any
 
@@ -13,10 +14,12 @@ import numpy as np
 from tilewright.bench.card import bundle, numbers, plan
 from tilewright.bench.card.guarded import BYTE, GUARD, pitch_of
 from tilewright.bench.card.plan import Kernel, Step
+from tilewright.bench.card.plan_operators import Operator
 from tilewright.bench.suites import Shape
 from tilewright.dtypes import to_numpy
 from tilewright.errors import TilewrightError
-from tilewright.runtime import cards, gpu_call
+from tilewright.operator_specs import Conv2dSpec
+from tilewright.runtime import cards, gpu_call, gpu_passes
 from tilewright.runtime.cards import Card, Loaded, checked
 from tilewright.runtime.device_arrays import DeviceArray
 
@@ -39,15 +42,21 @@ class Held:
     matrix: np.ndarray[Any, Any]
     memory: np.ndarray[Any, Any]
     driver: Any
+    shape: tuple[int, ...]
     place: int = 0
 
     @staticmethod
-    def of(driver: Any, rows: int, columns: int, kind: np.dtype[Any]) -> Held:  # noqa: ANN401 - the driver
-        """A matrix all of whose bytes are 0xFF, also those around it: NaN in every float."""
-        pitch = pitch_of(columns * kind.itemsize, SPARE)
+    def of(driver: Any, shape: tuple[int, ...], kind: np.dtype[Any], *, spare: bool = True) -> Held:  # noqa: ANN401 - the driver
+        """A matrix all of whose bytes are 0xFF, also those around it: NaN in every float.
+
+        Of more axes, all but the last one are its rows. Without `spare` bytes, rows follow one another.
+        """
+        *outer, columns = shape
+        rows = prod(outer)
+        pitch = pitch_of(columns * kind.itemsize, SPARE) if spare else columns * kind.itemsize
         memory = np.full(2 * GUARD + rows * pitch, BYTE, np.uint8)
         inner = memory[GUARD : GUARD + rows * pitch].reshape(rows, pitch)
-        return Held(inner[:, : columns * kind.itemsize].view(kind), memory, driver)
+        return Held(inner[:, : columns * kind.itemsize].view(kind), memory, driver, shape)
 
     def send(self) -> None:
         """Copies all bytes to the card."""
@@ -65,8 +74,14 @@ class Held:
 
     @property
     def array(self) -> DeviceArray:
-        """The matrix as kernels take it."""
-        return DeviceArray(self.place + GUARD, self.matrix.shape, self.matrix.strides, self.matrix.dtype, 0)
+        """The matrix, with all axes, as kernels take it."""
+        whole = self.whole
+        return DeviceArray(self.place + GUARD, whole.shape, whole.strides, whole.dtype, 0)
+
+    @property
+    def whole(self) -> np.ndarray[Any, Any]:
+        """The matrix here with all axes."""
+        return self.matrix.reshape(self.shape)
 
     def free(self) -> None:
         """Frees the card's memory."""
@@ -91,10 +106,10 @@ class Prover:
         assert target is not None, "it is a GPU"
         self.card: Card = cards.find(target)
         self._folder, self._driver = folder, cards.packages(target.name)[1]
-        self._loaded: dict[Kernel, Loaded] = {}
+        self._loaded: dict[Kernel | Operator, Loaded] = {}
 
-    def loaded(self, kernel: Kernel, shape: Shape, arrays: Sequence[gpu_call.Array]) -> Loaded:
-        """A kernel of the bundle on the card, for such operands and result.
+    def loaded(self, kernel: Kernel | Operator, called: gpu_call.Problem, arrays: Sequence[gpu_call.Array]) -> Loaded:
+        """A kernel of the bundle on the card, for what a launch computes of such operands and result.
 
         Raises:
             TilewrightError: It is for rows of whole pieces of 16 bytes, and these are others.
@@ -103,7 +118,7 @@ class Prover:
             form, code = bundle.read_form(self._folder, kernel), bundle.read_code(self._folder, kernel)
             with cards.current(self.card):
                 self._loaded[kernel] = Loaded(self.card, form, code)
-        found, called = self._loaded[kernel], sized(kernel, shape)
+        found = self._loaded[kernel]
         if kernel.aligned and not gpu_call.are_aligned(called, arrays, found.form.row_multiple):
             raise TilewrightError(
                 "the bundle's kernel is for rows of whole pieces of 16 bytes, and these are others", where=kernel.key
@@ -127,8 +142,12 @@ class Prover:
             finally:
                 for each in every:
                     each.free()
-        is_exact = step.kind == "layout"
-        found = self._same(kernel, result) if is_exact else numbers.of_arrays(kernel, *(each.matrix for each in every))
+        if isinstance(kernel, Operator):
+            found = numbers.of_operator(kernel.spec, *(each.whole for each in every))
+        elif step.kind == "layout":
+            found = self._same(kernel, result)
+        else:
+            found = numbers.of_arrays(kernel, *(each.matrix for each in every))
         intact = all(held)
         return {"kernel": kernel.key, **found, "intact": intact, "right": found["right"] and intact}
 
@@ -137,20 +156,24 @@ class Prover:
         (kernel,) = step.kernels
         for each in every:
             each.send()
-        arrays = [each.array for each in every]
-        self.loaded(kernel, step.shape, arrays).bound(sized(kernel, step.shape), arrays)(0)
+        for part, arrays in gpu_passes.products(sized(kernel, step.shape), [each.array for each in every]):
+            self.loaded(kernel, part, arrays).bound(part, arrays)(0)
         checked(self._driver.cuStreamSynchronize(0))
 
-    def _operands(self, kernel: Kernel, step: Step) -> tuple[list[Held], Held]:
+    def _operands(self, kernel: Kernel | Operator, step: Step) -> tuple[list[Held], Held]:
         """Operands on numpy's side: whole numbers where bits are compared, else random ones."""
         spec, random = sized(kernel, step.shape), np.random.default_rng(_SEED)
-        drawn = bundle.whole_numbers(kernel, step.shape) if step.kind == "layout" else None
+        drawn = (
+            bundle.whole_numbers(kernel, step.shape) if step.kind == "layout" and isinstance(kernel, Kernel) else None
+        )
+        # Rows of images follow one another.
+        spare = not isinstance(spec, Conv2dSpec)
         held = []
-        for number, each in enumerate(spec.operands[:2]):
-            made = Held.of(self._driver, each.shape[0], each.shape[1], to_numpy(each.type))
-            made.matrix[...] = _random(random, each.shape, to_numpy(each.type)) if drawn is None else drawn[number]
+        for number, each in enumerate(spec.operands):
+            made = Held.of(self._driver, each.shape, to_numpy(each.type), spare=spare)
+            made.whole[...] = _random(random, each.shape, to_numpy(each.type)) if drawn is None else drawn[number]
             held.append(made)
-        return held, Held.of(self._driver, step.shape.m, step.shape.n, to_numpy(spec.c_type))
+        return held, Held.of(self._driver, spec.result.shape, to_numpy(spec.result.type), spare=spare)
 
     def _same(self, kernel: Kernel, result: Held) -> dict[str, Any]:
         """Whether a result has the emulator's bits."""
@@ -166,8 +189,10 @@ class Prover:
         return found
 
 
-def sized(kernel: Kernel, shape: Shape) -> Any:  # noqa: ANN401 - a spec
+def sized(kernel: Kernel | Operator, shape: Shape) -> Any:  # noqa: ANN401 - a spec
     """The spec of a call of a kernel."""
+    if isinstance(kernel, Operator):
+        return kernel.spec
     return kernel.spec.sized({"m": shape.m, "n": shape.n, "k": shape.k})
 
 

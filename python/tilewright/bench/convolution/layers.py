@@ -27,7 +27,7 @@ _DEVIATION = 40
 
 @dataclass(frozen=True, slots=True)
 class Layer:
-    """A convolution of one image, square like its filters.
+    """A convolution of images that are square, as its filters are.
 
     Attributes:
         size: Rows and columns of the image.
@@ -36,6 +36,8 @@ class Layer:
         reach: Rows and columns of a filter.
         stride: Down and to the right.
         padding: Zeros on each side.
+        groups: Of channels; as many as channels: depthwise.
+        images: How many.
     """
 
     size: int
@@ -44,6 +46,8 @@ class Layer:
     reach: int
     stride: int = 1
     padding: int = 0
+    groups: int = 1
+    images: int = 1
 
     @property
     def result(self) -> int:
@@ -53,12 +57,12 @@ class Layer:
     @property
     def depth(self) -> int:
         """Products in a sum."""
-        return self.reach**2 * self.channels
+        return self.reach**2 * self.channels // self.groups
 
     @property
     def flops(self) -> int:
         """Operations, those with padding too."""
-        return 2 * self.result**2 * self.filters * self.depth
+        return 2 * self.images * self.result**2 * self.filters * self.depth
 
     @property
     def scale(self) -> float:
@@ -72,10 +76,10 @@ class Layer:
         return False
 
     def spec(self, asked: str) -> Conv2dSpec:
-        """Our spec of it, with filters packed ahead of time."""
+        """Our spec of it, with filters packed ahead of time where it is a product."""
         a, b, c = TYPES[asked]
         return Conv2dSpec(
-            1,
+            self.images,
             self.size,
             self.size,
             self.channels,
@@ -87,7 +91,8 @@ class Layer:
             c=c,
             stride=self.stride,
             padding=self.padding,
-            w_packed=True,
+            groups=self.groups,
+            w_packed=self.groups == 1,
             epilogue=(quantize(self.scale, ZERO_POINT, "u8"),) if asked == "i8" else (),
         )
 
@@ -100,10 +105,11 @@ class Layer:
         return values(random, operand.shape, operand.type)
 
     def __str__(self) -> str:
-        """Image, filters and stride: "56x56x64, 3x3x64, stride 1"."""
-        return (
-            f"{self.size}x{self.size}x{self.channels}, {self.reach}x{self.reach}x{self.filters}, stride {self.stride}"
-        )
+        """Image, filters and stride: "56x56x64, 3x3x64, stride 1"; of several images or groups how many."""
+        count = f"{self.images} x " if self.images > 1 else ""
+        image, filters = f"{self.size}x{self.size}x{self.channels}", f"{self.reach}x{self.reach}x{self.filters}"
+        groups = f", {self.groups} groups" if self.groups > 1 else ""
+        return f"{count}{image}, {filters}, stride {self.stride}{groups}"
 
 
 def _stage(size: int, channels: int, width: int, stride: int) -> Iterator[Layer]:
@@ -118,6 +124,41 @@ def _stage(size: int, channels: int, width: int, stride: int) -> Iterator[Layer]
     yield Layer(small, wide, width, 1)
 
 
+_BOTTLENECKS = (
+    (112, 16, 3, 16, 16, 1),
+    (112, 16, 3, 64, 24, 2),
+    (56, 24, 3, 72, 24, 1),
+    (56, 24, 5, 72, 40, 2),
+    (28, 40, 5, 120, 40, 1),
+    (28, 40, 3, 240, 80, 2),
+    (14, 80, 3, 200, 80, 1),
+    (14, 80, 3, 184, 80, 1),
+    (14, 80, 3, 480, 112, 1),
+    (14, 112, 3, 672, 112, 1),
+    (14, 112, 5, 672, 160, 2),
+    (7, 160, 5, 960, 160, 1),
+)
+"""Of MobileNetV3-Large (Howard et al., "Searching for MobileNetV3", 2019, table 1): image, channels, filter, channels inside and of the
+result, and stride."""
+
+
+def _bottleneck(size: int, channels: int, reach: int, inside: int, out: int, stride: int) -> Iterator[Layer]:
+    """The layers of an inverted bottleneck: channels become more, each is filtered by itself, and they become few again."""
+    if inside > channels:
+        yield Layer(size, channels, inside, 1)
+    yield Layer(size, inside, inside, reach, stride, reach // 2, inside)
+    yield Layer(size // stride, inside, out, 1)
+
+
+def _block(size: int, channels: int) -> Iterator[Layer]:
+    """The layers of a stage of ConvNeXt (Liu et al., "A ConvNet for the 2020s", 2022), and the one that leads to the next stage."""
+    yield Layer(size, channels, channels, 7, 1, 3, channels)
+    yield Layer(size, channels, 4 * channels, 1)
+    yield Layer(size, 4 * channels, channels, 1)
+    if size % 2 == 0:
+        yield Layer(size, channels, 2 * channels, 2, 2)
+
+
 LAYERS: Mapping[str, tuple[Layer, ...]] = MappingProxyType(
     {
         "resnet50": (
@@ -126,7 +167,24 @@ LAYERS: Mapping[str, tuple[Layer, ...]] = MappingProxyType(
             *_stage(56, 256, 128, 2),
             *_stage(28, 512, 256, 2),
             *_stage(14, 1024, 512, 2),
-        )
+        ),
+        "mobilenetv3": tuple(
+            dict.fromkeys(
+                (
+                    Layer(224, 3, 16, 3, 2, 1),
+                    *(layer for each in _BOTTLENECKS for layer in _bottleneck(*each)),
+                    Layer(7, 160, 960, 1),
+                )
+            )
+        ),
+        "convnext": (
+            Layer(224, 3, 96, 4, 4),
+            *(
+                layer
+                for size, channels in ((56, 96), (28, 192), (14, 384), (7, 768))
+                for layer in _block(size, channels)
+            ),
+        ),
     }
 )
-"""By network, each distinct convolution of it once, in its order."""
+"""By network, each distinct convolution of one image once, in its order."""

@@ -33,15 +33,15 @@ class OneDnnConvolution(OneDnn):
         torch = self._torch
         x = self._tensor(operands.inputs[0]).permute(0, 3, 1, 2)
         w = self._tensor(np.ascontiguousarray(operands.inputs[1].transpose(3, 2, 0, 1)))
-        shape = [1, layer.channels, layer.size, layer.size]
+        shape = [layer.images, layer.channels, layer.size, layer.size]
         stride, padding, dilation = [layer.stride] * 2, [layer.padding] * 2, [1, 1]
         if asked == "i8":
             scales, zeros = torch.ones(layer.filters), torch.zeros(layer.filters, dtype=torch.int32)
-            packed = torch.ops.onednn.qconv_prepack(w, scales, 1.0, 0, stride, padding, dilation, 1, shape)
-            how = (stride, padding, dilation, 1, layer.scale, ZERO_POINT, torch.uint8, "none", [], "")
+            packed = torch.ops.onednn.qconv_prepack(w, scales, 1.0, 0, stride, padding, dilation, layer.groups, shape)
+            how = (stride, padding, dilation, layer.groups, layer.scale, ZERO_POINT, torch.uint8, "none", [], "")
             return partial(torch.ops.onednn.qconv_pointwise, x, 1.0, 0, packed, scales, zeros, None, *how)
-        packed = torch.ops.mkldnn._reorder_convolution_weight(w, padding, stride, dilation, 1, shape)
-        how = (padding, stride, dilation, 1, "none", [], "")
+        packed = torch.ops.mkldnn._reorder_convolution_weight(w, padding, stride, dilation, layer.groups, shape)
+        how = (padding, stride, dilation, layer.groups, "none", [], "")
         return partial(torch.ops.mkldnn._convolution_pointwise, x, packed, None, *how)
 
     def _fetched(self, returned: Any, operands: Arrays) -> np.ndarray:  # noqa: ANN401 - a tensor
@@ -64,7 +64,7 @@ class OnnxRuntimeConvolution(OnnxRuntime):
         if asked == "bf16":
             raise TilewrightError("it has no convolution of bf16 on the CPU")
         x = np.ascontiguousarray(operands.inputs[0].transpose(0, 3, 1, 2))
-        self._y = np.empty((1, layer.filters, layer.result, layer.result), operands.result.dtype)
+        self._y = np.empty((layer.images, layer.filters, layer.result, layer.result), operands.result.dtype)
         return self._run(_model(layer, asked, operands), {"x": x}, "y", self._y)
 
 
@@ -73,8 +73,8 @@ def _model(layer: Layer, asked: str, operands: Arrays) -> bytes:
     from onnx import helper  # type: ignore[import-not-found]
 
     kind = helper.np_dtype_to_tensor_dtype(operands.inputs[0].dtype)
-    x = helper.make_tensor_value_info("x", kind, [1, layer.channels, layer.size, layer.size])
-    y = helper.make_tensor_value_info("y", kind, [1, layer.filters, layer.result, layer.result])
+    x = helper.make_tensor_value_info("x", kind, [layer.images, layer.channels, layer.size, layer.size])
+    y = helper.make_tensor_value_info("y", kind, [layer.images, layer.filters, layer.result, layer.result])
     constants = {"w": np.ascontiguousarray(operands.inputs[1].transpose(3, 2, 0, 1))}
     inputs = ["x", "w"]
     if asked == "i8":
@@ -93,6 +93,7 @@ def _model(layer: Layer, asked: str, operands: Arrays) -> bytes:
         strides=[layer.stride] * 2,
         pads=[layer.padding] * 4,
         kernel_shape=[layer.reach] * 2,
+        group=layer.groups,
     )
     return serialized(node, [x], y, {name: np.asarray(value) for name, value in constants.items()})
 

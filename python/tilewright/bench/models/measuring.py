@@ -42,7 +42,8 @@ CONTENDERS: Mapping[str, str] = MappingProxyType(
 )
 """By name, what each is; those of `worker.COMPILERS`."""
 OURS = ("tilewright", "tilewright-frozen", "onnxruntime-tilewright")
-TYPES = ("f32", "bf16", "f16")
+TYPES: Mapping[str, str] = MappingProxyType({"f32": "f32", "bf16": "bf16", "f16": "f16", "i4": "f32"})
+"""By what is asked for, the type of activations, to whose peak rates are compared; "i4": that of weights of linear layers."""
 _WORKER = "tilewright.bench.models.worker"
 _SECONDS = 1800.0
 """After which a process that compiles a model counts as hung."""
@@ -184,7 +185,7 @@ def run(
     Args:
         model: A name in `MODELS`.
         size: How many tokens; 0 for images.
-        dtype: "f32", "bf16" or "f16".
+        dtype: One of `TYPES`.
         contenders: Names in `CONTENDERS`; None: all. Eager is always there, as it counts the operations.
         threads: Of each.
         rounds: Samples of each.
@@ -230,7 +231,7 @@ def run(
         flops = members["eager"].flops()
         # As contenders take it.
         clock = time.thread_time_ns if threads == 1 else time.perf_counter_ns
-        peak = stack.enter_context(closing(Peak(targets.resolve("host"), (dtype, dtype), on, clock)))
+        peak = stack.enter_context(closing(Peak(targets.resolve("host"), (TYPES[dtype], TYPES[dtype]), on, clock)))
         rates = take_turns(
             members,
             {LIMIT: peak},

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-import io
+import logging
 import sys
 import tempfile
 import time
@@ -19,9 +19,14 @@ from tilewright.bench.models.cases import made
 from tilewright.bench.models.parts import by_op
 from tilewright.bench.peer_worker import serve
 from tilewright.bench.timing import Loop
+from tilewright.errors import TilewrightError
 
-TYPES = {"f32": torch.float32, "bf16": torch.bfloat16, "f16": torch.float16}
+TYPES = {"f32": torch.float32, "bf16": torch.bfloat16, "f16": torch.float16, "i4": torch.float32}
 _WARM_UP = 3
+_GROUP = 32
+"""Weights of four bits that share a scale, as in ggml's Q4_0."""
+_ROUNDED = 4
+"""The accuracy level of ONNX Runtime's products by such weights that it is fastest at: activations are rounded to 8 bits."""
 
 Compiled = Callable[..., Any]
 
@@ -40,16 +45,43 @@ def _ours(module: Any, inputs: Any, **how: Any) -> Compiled:  # noqa: ANN401
     return torch.compile(module, backend=backend.tilewright, dynamic=False, **how)
 
 
-def _onnxruntime(module: Any, inputs: Any) -> Compiled:  # noqa: ANN401
+def _ours_of_four_bits(module: Any, inputs: Any) -> Compiled:  # noqa: ANN401
+    from tilewright.torch import optimize
+
+    return _ours(optimize(module, "i4", group=_GROUP, attention=False), inputs)
+
+
+def _exported(module: Any, inputs: Any, folder: Path) -> Path:  # noqa: ANN401
+    """The model as a file of ONNX, with weights beside it: together they may be too many for one message."""
+    file = folder / "model.onnx"
+    torch.onnx.export(module, inputs, dynamo=True, verbose=False).save(str(file), external_data=True)
+    return file
+
+
+def _exported_of_four_bits(module: Any, inputs: Any, folder: Path) -> Path:  # noqa: ANN401
+    """The same with weights of four bits, by ONNX Runtime's own tool."""
+    from onnxruntime.quantization.matmul_nbits_quantizer import (  # pyright: ignore[reportMissingImports]
+        MatMulNBitsQuantizer,
+    )
+
+    logging.getLogger(MatMulNBitsQuantizer.__module__).setLevel(logging.WARNING)
+    made = str(_exported(module, inputs, folder))
+    quantizer = MatMulNBitsQuantizer(made, 4, _GROUP, is_symmetric=True, accuracy_level=_ROUNDED)
+    quantizer.process()
+    file = folder / "quantized.onnx"
+    quantizer.model.save_model_to_file(str(file), use_external_data_format=True)
+    return file
+
+
+def _onnxruntime(module: Any, inputs: Any, exported: Callable[..., Path] = _exported) -> Compiled:  # noqa: ANN401
     import onnxruntime  # pyright: ignore[reportMissingImports]
 
-    file = io.BytesIO()
-    torch.onnx.export(module, inputs, dynamo=True, verbose=False).save(file)
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = torch.get_num_threads()
-    session = onnxruntime.InferenceSession(file.getvalue(), options, providers=["CPUExecutionProvider"])
-    name = session.get_inputs()[0].name
-    return lambda given: torch.from_numpy(session.run(None, {name: given.numpy()})[0])
+    with tempfile.TemporaryDirectory() as folder:
+        file = exported(module, inputs, Path(folder))
+        session = onnxruntime.InferenceSession(str(file), options, providers=["CPUExecutionProvider"])
+    return _called(session)
 
 
 def _onnxruntime_with_kernels(module: Any, inputs: Any) -> Compiled:  # noqa: ANN401
@@ -58,12 +90,16 @@ def _onnxruntime_with_kernels(module: Any, inputs: Any) -> Compiled:  # noqa: AN
     import tilewright.onnx
 
     with tempfile.TemporaryDirectory() as folder:
-        file = Path(folder) / "model.onnx"  # With weights beside it: together they may be too many for one message.
-        torch.onnx.export(module, inputs, dynamo=True, verbose=False).save(str(file), external_data=True)
+        file = _exported(module, inputs, Path(folder))
         options = onnxruntime.SessionOptions()
         options.intra_op_num_threads = torch.get_num_threads()
         kernels = tilewright.onnx.build(file, folder, threads=torch.get_num_threads())
         session = tilewright.onnx.session(file, kernels, options)
+    return _called(session)
+
+
+def _called(session: Any) -> Compiled:  # noqa: ANN401
+    """A session of ONNX Runtime as a function of a tensor."""
     name = session.get_inputs()[0].name
     return lambda given: torch.from_numpy(session.run(None, {name: given.numpy()})[0])
 
@@ -82,6 +118,14 @@ COMPILERS: Mapping[str, Callable[[Any, Any], Compiled]] = MappingProxyType(
     }
 )
 """By the name of a contender, what makes a function of a model."""
+OF_FOUR_BITS: Mapping[str, Callable[[Any, Any], Compiled]] = MappingProxyType(
+    {
+        "tilewright": _ours_of_four_bits,
+        "eager": _eager,
+        "onnxruntime": lambda module, inputs: _onnxruntime(module, inputs, _exported_of_four_bits),
+    }
+)
+"""The same where weights of linear layers have four bits; eager has none such, and computes with those that there were."""
 
 
 class Contender:
@@ -101,7 +145,13 @@ class Contender:
 
         Returns:
             Seconds of the first call, and how far its result is from eager's in double precision, relative in the Frobenius norm.
+
+        Raises:
+            TilewrightError: It cannot have weights of this type.
         """
+        compilers = OF_FOUR_BITS if element == "i4" else COMPILERS
+        if self._name not in compilers:
+            raise TilewrightError(f"{self._name} has no weights of four bits here", where="bench model")
         with torch.inference_mode(False), torch.no_grad():
             exact_module, exact_inputs = made(model, size, torch.float64)
             exact = exact_module(*exact_inputs)
@@ -109,7 +159,7 @@ class Contender:
             module, self._inputs = made(model, size, TYPES[element])
             torch._inductor.config.cpp.enable_kernel_profile = True
             start = time.perf_counter()
-            self._call = COMPILERS[self._name](module, self._inputs)
+            self._call = compilers[self._name](module, self._inputs)
             got = self._call(*self._inputs)
             seconds = time.perf_counter() - start
             for _ in range(_WARM_UP):

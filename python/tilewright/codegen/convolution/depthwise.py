@@ -1,32 +1,48 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Carries out `#tilewright.depthwise`: a depthwise convolution of images in NHWC, in vectors of channels.
 
-Upstream's vectorization of ``linalg.depthwise_conv_2d_nhwc_hwc`` takes images whose padding is there, which would be a copy of them: here a
-pixel whose patch lies inside of the image reads it as it is, and others ask for each element of the filter.
+Upstream's vectorization of ``linalg.depthwise_conv_2d_nhwc_hwc`` takes images whose padding is there, which would be a copy of them: here
+rows and columns of the filter that meet padding are left out.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from math import prod
 
 from tilewright.build.constants import bits_of, zero
-from tilewright.build.index import Number, add, less, mul, value
-from tilewright.build.loops import if_else, loop
+from tilewright.build.index import Index, add, mul, signed_max, signed_min, value
+from tilewright.build.loops import loop
 from tilewright.build.vectors import elementwise, fixed
 from tilewright.build.views import reinterpreted
-from tilewright.codegen.convolution import problem, short_runs
+from tilewright.codegen.convolution import problem, skipped_rows
 from tilewright.codegen.convolution.problem import Depthwise
 from tilewright.errors import ScheduleError
 from tilewright.mlir import ir
-from tilewright.mlir.dialects import arith, func, memref, vector
+from tilewright.mlir.dialects import arith, func, memref, scf, vector
 from tilewright.schedules import decisions
 from tilewright.targets.base import Target
 
 _CONTRACT = "#arith.fastmath<contract>"
 """Lets a multiplication and an addition be one instruction, where there is one."""
-Tap = tuple[Number, ir.Value | None]
-"""Where the channels of an element of the filter start in the images, and whether it is inside of one where that is asked."""
+_LOOPED = 3
+"""Runs of pixels with the same columns inside of the image from which on they are in a loop."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Run:
+    """Neighboring pixels of a row of the result.
+
+    Attributes:
+        first: The first one.
+        pixels: How many.
+        inside: Columns of an image that surely are inside of it, counted from the first that an element of the filter meets.
+    """
+
+    first: Index
+    pixels: int
+    inside: range
 
 
 def expand(
@@ -34,18 +50,21 @@ def expand(
 ) -> int:
     """Replaces a function on tensors by one on memrefs: its arguments without gaps, of which the last one is the result.
 
-    Its loops, of which those over the filter are unrolled::
+    Its loops, of which those over P pixels and the columns of the filter are unrolled. Each element of an image that a row of the filter
+    meets is read once for all pixels; of the first and last pixels of a row, columns outside of the image are left out::
 
-        for image, i, j in the result:
-          for c in 0..channels step L:
-            acc = 0
-            for u, v in the filter: acc += x[image, i·s + u·d - p, j·s + v·d - p, c:c+L] * w[u, v, c:c+L]
-            y[image, i, j, c:c+L] = epilogue(acc)
+        for image, i in the result:
+          for j in 0..columns of the result step P:
+            for c in 0..channels step L:
+              acc[0:P] = 0
+              for u in the rows of the filter that meet the image:
+                for v, p: acc[p] += x[image, i·s + u·d - top, (j+p)·s + v·d - left, c:c+L] * w[u, v, c:c+L]
+              for p: y[image, i, j+p, c:c+L] = epilogue(acc[p])
 
     Args:
         function: The function, which computes nothing but the chain around `convolution`.
         convolution: The convolution that carries the decision.
-        decision: How many channels a vector has.
+        decision: How many channels a vector has, and of how many pixels sums are in registers.
         target: For which target.
         threads: Any number: one thread computes it.
 
@@ -57,9 +76,12 @@ def expand(
     """
     found = problem.read(function, convolution)
     most = target.vector_registers * target.vector_bits // bits_of(found.sums)
-    if decision.channels > most:
-        expected = f"at most {most}, which fill the registers of {target.name}"
-        raise ScheduleError(f"vectors of {decision.channels} channels", where="depthwise", expected=expected)
+    if decision.channels * decision.pixels > most:
+        what = f"vectors of {decision.channels} channels" + (
+            f" for {decision.pixels} pixels" if decision.pixels > 1 else ""
+        )
+        expected = f"at most {most} sums, which fill the registers of {target.name}"
+        raise ScheduleError(what, where="depthwise", expected=expected)
     with ir.InsertionPoint(function.operation):
         made = func.FuncOp(
             function.name.value, ir.FunctionType.get([_memref(each) for each in function.type.inputs], [])
@@ -67,7 +89,7 @@ def expand(
     block = made.add_entry_block()
     with ir.InsertionPoint(block):
         flat = [_row_of(each) for each in block.arguments]
-        _Loops(found, flat).build(decision.channels)
+        _Loops(found, flat).build(decision)
         func.ReturnOp([])
     function.operation.erase()
     return 0
@@ -96,64 +118,105 @@ class _Loops:
         self._x, self._w, self._out = flat[found.x], flat[found.w], flat[-1]
         self._further = [flat[each.number] for each in found.further]
 
-    def build(self, lanes: int) -> None:
-        """Builds them at the current insertion point, for vectors of so many elements."""
+    def build(self, decision: decisions.Depthwise) -> None:
+        """Builds them at the current insertion point."""
         patches = self._patches
-        images, channels = patches.shape[0], patches.channels
-        whole, rest = channels // lanes * lanes, channels % lanes
+        rows, columns = patches.results
+        with loop(0, patches.shape[0], 1) as (image, _, _), loop(0, rows, 1) as (i, _, _):
+            whole = [
+                _Run(at, decision.pixels, self._inside(at, decision.pixels)) for at in self._starts(decision.pixels)
+            ]
+            across = self._across(decision.pixels)
+            # One after the other come alike: the first ones, those in a loop whose columns are all inside, and the last ones.
+            alike = [each for each in whole if each.inside == range(across)]
+            for each in whole:
+                if len(alike) < _LOOPED or each not in alike:
+                    self._run(image, i, each, decision.channels)
+                elif each == alike[0]:
+                    with loop(alike[0].first, add(alike[-1].first, 1), decision.pixels) as (j, _, _):
+                        self._run(image, i, _Run(j, decision.pixels, range(across)), decision.channels)
+            if rest := columns % decision.pixels:
+                first = columns - rest
+                self._run(image, i, _Run(first, rest, self._inside(first, rest)), decision.channels)
 
-        def run(at: ir.Value, place: tuple[Number, Number, Number], *, checked: bool) -> None:
-            taps = self._taps(place, checked=checked)
-            if whole:
-                with loop(0, whole, lanes) as (c, _, _):
-                    self._channels(at, c, taps, lanes)
-            if rest:
-                self._channels(at, whole, taps, rest)
+    def _starts(self, pixels: int) -> range:
+        """The first pixels of whole runs of a row."""
+        return range(0, self._patches.results[1] // pixels * pixels, pixels)
 
-        with loop(0, images * prod(patches.results), 1) as (at, _, _):
-            place = patches.places(at)
-            inside = short_runs.all_inside(at, *place[1:], patches)
-            if_else(inside, lambda: run(at, place, checked=False), lambda: run(at, place, checked=True))
+    def _across(self, pixels: int) -> int:
+        """Columns of an image from the first that so many pixels meet to the last."""
+        patches = self._patches
+        return (pixels - 1) * patches.stride[1] + (patches.filter[1] - 1) * patches.dilation[1] + 1
 
-    def _taps(self, place: tuple[Number, Number, Number], *, checked: bool) -> list[Tap]:
-        """Each element of the filter, for the pixel whose patch starts there."""
-        found: list[Tap] = []
-        patches, (image, top, left) = self._patches, place
-        first = patches.offset(image, top, left, 0)
-        rows, columns = patches.filter
-        for steps in (
-            (down * patches.dilation[0], right * patches.dilation[1])
-            for down in range(rows)
-            for right in range(columns)
-        ):
-            start = add(first, patches.offset(0, *steps, 0))
-            if not checked:
-                found.append((start, None))
-                continue
-            places = zip((top, left), steps, patches.extents, strict=True)
-            inside = arith.andi(*(less(add(at, step), end) for at, step, end in places))
-            found.append((arith.select(inside, value(start), value(0)), inside))
-        return found
+    def _inside(self, first: int, pixels: int) -> range:
+        """Those of them that are inside of the image, for pixels from `first` on."""
+        patches = self._patches
+        left = first * patches.stride[1] - patches.before[1]
+        return range(
+            min(max(-left, 0), self._across(pixels)), max(min(patches.extents[1] - left, self._across(pixels)), 0)
+        )
 
-    def _channels(self, pixel: ir.Value, c: Number, taps: Sequence[Tap], lanes: int) -> None:
-        """The sums of some channels of one pixel, and what the epilogue makes of them."""
-        channels = self._patches.channels
-        sums = fixed(lanes, self._found.sums)
-        total = zero(sums)
-        for number, (start, inside) in enumerate(taps):
-            given = self._read(self._x, add(start, c), lanes)
-            if inside is not None:
-                given = arith.select(inside, given, zero(given.type))
-            weight = self._read(self._w, add(number * channels, c), lanes)
-            wide = [_widened(each, by, sums) for each, by in zip((given, weight), self._found.widening, strict=True)]
-            total = _added(total, *wide)
-        place = add(mul(pixel, channels), c)
-        vector.store(self._finished(total, place, c), self._out, [value(place)])
+    def _run(self, image: ir.Value, i: ir.Value, run: _Run, lanes: int) -> None:
+        """The results of neighboring pixels."""
+        patches = self._patches
+        top = add(mul(i, patches.stride[0]), -patches.before[0])
+        # Rows of the filter before the image begins, and until it ends.
+        begin = skipped_rows.quotient(mul(top, -1), patches.dilation[0])
+        end = skipped_rows.quotient(add(mul(top, -1), patches.extents[0]), patches.dilation[0])
+        bounds = signed_max(begin, 0), signed_min(end, patches.filter[0])
+        left = add(mul(run.first, patches.stride[1]), -patches.before[1])
+        start = patches.offset(image, top, left, 0)
+        at = add(mul(add(mul(image, patches.results[0]), i), patches.results[1]), run.first)
+        whole, rest = patches.channels // lanes * lanes, patches.channels % lanes
+        if whole:
+            with loop(0, whole, lanes) as (c, _, _):
+                self._channels(run, bounds, start, at, c, lanes)
+        if rest:
+            self._channels(run, bounds, start, at, whole, rest)
 
-    def _read(self, flat: ir.Value, start: Number, lanes: int) -> ir.Value:
+    def _channels(self, run: _Run, bounds: tuple[Index, Index], start: Index, at: Index, c: Index, lanes: int) -> None:
+        """The results of some of their channels.
+
+        Args:
+            run: The pixels.
+            bounds: The rows of the filter that meet the image.
+            start: Where the patch of the first pixel starts in the images.
+            at: Which pixel of the result that is.
+            c: The first channel.
+            lanes: How many.
+        """
+        patches, sums = self._patches, fixed(lanes, self._found.sums)
+        totals = [zero(sums)] * run.pixels
+        with loop(*bounds, 1, totals) as (u, carried, over):
+            row = add(add(start, mul(u, patches.offset(0, patches.dilation[0], 0, 0))), c)
+            weights = add(mul(u, patches.filter[1] * patches.channels), c)
+            filters = [
+                self._wide(1, self._w, add(weights, v * patches.channels), sums) for v in range(patches.filter[1])
+            ]
+            for column in run.inside:
+                taps = [
+                    (p, v)
+                    for p in range(run.pixels)
+                    for v in range(patches.filter[1])
+                    if p * patches.stride[1] + v * patches.dilation[1] == column
+                ]
+                if taps:
+                    given = self._wide(0, self._x, add(row, patches.offset(0, 0, column, 0)), sums)
+                    for p, v in taps:
+                        carried[p] = _added(carried[p], given, filters[v])
+            scf.yield_(carried)
+        for p, total in enumerate(over.results):
+            place = add(mul(add(at, p), patches.channels), c)
+            vector.store(self._finished(total, place, c), self._out, [value(place)])
+
+    def _wide(self, number: int, flat: ir.Value, start: Index, sums: ir.VectorType) -> ir.Value:
+        """Elements of the images (0) or the filters (1) in the type of the sums."""
+        return _widened(self._read(flat, start, sums.shape[0]), self._found.widening[number], sums)
+
+    def _read(self, flat: ir.Value, start: Index, lanes: int) -> ir.Value:
         return vector.load(fixed(lanes, ir.MemRefType(flat.type).element_type), flat, [value(start)])
 
-    def _finished(self, total: ir.Value, place: Number, c: Number) -> ir.Value:
+    def _finished(self, total: ir.Value, place: Index, c: Index) -> ir.Value:
         """What the epilogue makes of the sums of the result's elements from `place` on, whose channels start at `c`."""
         body, lanes = self._found.epilogue, ir.VectorType(total.type).shape[0]
         if body is None:

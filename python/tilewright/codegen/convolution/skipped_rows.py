@@ -86,21 +86,21 @@ def _bound(loop: ir.Operation, pixel: Number, block: Number, patches: Patches, t
     first, last = (mul(div(inside, patches.results[1]), -patches.stride[0]) for _, inside in ends)
     dilation, (above, _) = patches.dilation[0], patches.before
     # Rows of the filter above the image for the last row, and until below it for the first.
-    begin = _quotient(add(last, above), dilation)
-    end = _quotient(add(first, above + patches.extents[0]), dilation)
+    begin = quotient(add(last, above), dilation)
+    end = quotient(add(first, above + patches.extents[0]), dilation)
     begin, end = (signed_min(signed_max(each, 0), patches.filter[0]) for each in (begin, end))
     if images > 1:
         alike = arith.cmpi(arith.CmpIPredicate.eq, *(value(image) for image, _ in ends))
         begin = arith.select(alike, value(begin), value(0))
         end = arith.select(alike, value(end), value(patches.filter[0]))
     begin = mul(div(mul(begin, row), step), step)
-    end = mul(_quotient(mul(end, row), step), step)
+    end = mul(quotient(mul(end, row), step), step)
     minus = mul(block, -1)
     loop.operands[0] = value(signed_max(add(begin, minus), 0))
     loop.operands[1] = value(signed_min(add(end, minus), loop.operands[1]))
 
 
-def _quotient(number: Number, divisor: int) -> Number:
+def quotient(number: Number, divisor: int) -> Number:
     """The quotient rounded up, or what is below one where the number is below zero."""
     if divisor == 1:
         return number

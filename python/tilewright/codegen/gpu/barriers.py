@@ -6,16 +6,23 @@ Source: the PTX ISA manual, "barrier", "barrier.cluster" and "setmaxnreg".
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from types import MappingProxyType
+
 from tilewright.build.index import Index, add
 from tilewright.codegen.gpu import shared
 from tilewright.mlir import ir
 from tilewright.mlir.dialects import nvvm
 from tilewright.schedules.gpu.warpgroup import WARP_GROUP
 
+REGISTERS: Mapping[int, tuple[int, int]] = MappingProxyType({1: (40, 216), 2: (40, 232), 3: (32, 160), 4: (24, 112)})
+"""Of a thread that copies, and of one that multiplies, by consumers: all that there are; of one consumer, half of them."""
 _FIRST_TURN = 1
-"""The named barriers of two consumers that multiply in turns are this one and the next; number 0 is that of all threads."""
-_CONSUMERS = 3
+"""The named barriers of consumers that multiply in turns are this one and those after it; number 0 is that of all threads."""
+_CONSUMERS = 4
 """The named barrier of all consumers of a block."""
+_ONE_CONSUMER = 5
+"""The named barriers of each consumer are this one and those after it."""
 
 
 def set_registers(action: str, count: int) -> None:
@@ -47,14 +54,14 @@ def elected() -> ir.Value:
 
 
 def await_turn(consumer: Index) -> None:
-    """Waits until the other of two consumers has let this one go on."""
+    """Waits until another consumer has let this one go on."""
     nvvm.barrier(
         None, barrier_id=shared.as_i32(add(consumer, _FIRST_TURN)), number_of_threads=shared.i32(2 * WARP_GROUP)
     )
 
 
 def give_turn(consumer: Index) -> None:
-    """Lets one of two consumers go on: code for the other one."""
+    """Lets a consumer go on: code for another one."""
     nvvm.barrier_arrive(shared.i32(2 * WARP_GROUP), barrier_id=shared.as_i32(add(consumer, _FIRST_TURN)))
 
 
@@ -66,3 +73,8 @@ def meet_warp() -> None:
 def meet_consumers(count: int) -> None:
     """So many consumers of a block meet."""
     nvvm.barrier(None, barrier_id=shared.i32(_CONSUMERS), number_of_threads=shared.i32(count * WARP_GROUP))
+
+
+def meet_consumer(consumer: Index) -> None:
+    """The threads of one consumer meet."""
+    nvvm.barrier(None, barrier_id=shared.as_i32(add(consumer, _ONE_CONSUMER)), number_of_threads=shared.i32(WARP_GROUP))

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from tilewright.build.index import Index, add, less, less_equal, minimum, sub, value, values
+from tilewright.build.index import Index, add, less, less_equal, values
 from tilewright.build.loops import if_else, when
 from tilewright.mlir import ir
 from tilewright.mlir.dialects import arith, memref, vector
@@ -24,13 +24,13 @@ def load(view: ir.Value, at: Sequence[Index], extents: Sequence[Index], width: i
         return [vector.load(kind, view, values(at))]
 
     def one_by_one() -> list[ir.Value]:
-        outer = [minimum(index, sub(extent, 1)) for index, extent in zip(at[:-1], extents[:-1], strict=True)]
+        # What is beyond the extents is not touched: nor is another element in its place, which a copy may be writing.
         inside = _inside(at[:-1], extents[:-1])
         elements = []
         for each in range(width):
-            column = add(at[-1], each)
-            element = memref.load(view, [value(index) for index in (*outer, minimum(column, sub(extents[-1], 1)))])
-            elements.append(arith.select(_both(inside, less(column, extents[-1])), element, fill))
+            place = values((*at[:-1], add(at[-1], each)))
+            is_inside = _both(inside, less(place[-1], extents[-1]))
+            elements += if_else(is_inside, lambda place=place: [memref.load(view, place)], lambda: [fill], [fill.type])
         return [vector.from_elements(kind, elements)]
 
     return if_else(whole, at_once, one_by_one, [kind])[0]

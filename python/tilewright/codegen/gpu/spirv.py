@@ -6,7 +6,7 @@ from __future__ import annotations
 from tilewright.build.usedef import body, named
 from tilewright.codegen.gpu import flat, kernel, words
 from tilewright.errors import LoweringError
-from tilewright.lowering import run
+from tilewright.lowering import line_tables, run
 from tilewright.lowering.types import half_floats
 from tilewright.mlir import ir
 from tilewright.mlir._mlir_libs import _tilewright
@@ -47,7 +47,8 @@ def shader(module: ir.Module, function: ir.Operation, threads: int) -> tuple[str
     _forbid_rearranging(outlined)
     made = next(op.operation for op in outlined.body.operations if op.operation.name == "spirv.module")
     try:
-        return str(made), _tilewright.serialize_spirv(made)
+        text = str(made.get_asm(enable_debug_info=line_tables.wanted()))
+        return text, _tilewright.serialize_spirv(made)
     except RuntimeError as e:
         raise LoweringError(str(e), stage="spirv") from None
 

@@ -53,8 +53,18 @@ class Chunk:
 class BoxStores:
     """Places for boxes of C in shared memory, and how they are filled and emptied. Code for the threads of consumers."""
 
-    def __init__(self, sizes: WarpGroupTile, element: ir.Type, box: Box, tensor: ir.Value) -> None:
-        """Makes it for C of such elements, of which `tensor` is the tensor map for that box."""
+    def __init__(
+        self,
+        sizes: WarpGroupTile,
+        element: ir.Type,
+        box: Box,
+        tensor: ir.Value,
+        places: tuple[ir.Value, int] | None = None,
+    ) -> None:
+        """Makes it for C of such elements, of which `tensor` is the tensor map for that box.
+
+        `places` is memory that boxes may lie in, and how many bytes of it each consumer has; None for memory of their own.
+        """
         self.box = box
         self._swapped, self._element, self._tensor = sizes.swapped, element, tensor
         self._bytes = bits_of(element) // 8
@@ -68,7 +78,9 @@ class BoxStores:
         self.places = gcd(boxes, _MOST_PLACES) if sizes.split == 1 else 1
         """Places for boxes of a warp, which take turns."""
         self._size = -(-outer * self._pitch // 1024) * 1024
-        self._memory = shared.allocate(sizes.consumers * 4 * self.places * self._size)
+        own = 4 * self.places * self._size
+        self._memory, self._stride = places or (shared.allocate(sizes.consumers * own), own)
+        assert own <= self._stride, "a consumer's boxes fit to where they may lie"
         self._count = 0
 
     @staticmethod
@@ -83,7 +95,8 @@ class BoxStores:
     def start(self, warp: Index, lane: Index) -> None:
         """Says who the thread is: which warp among the consumers', and which thread of it."""
         self._lane = lane
-        self._own = mul(warp, self.places * self._size)
+        consumer, warp = div_rem(warp, 4)
+        self._own = add(mul(consumer, self._stride), mul(warp, self.places * self._size))
 
     def begin(self) -> None:
         """Waits for a place to be free."""

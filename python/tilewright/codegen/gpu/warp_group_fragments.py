@@ -5,14 +5,29 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from tilewright.build.index import Index, add, div_rem, mul, value
+from tilewright.build.index import Index, add, div, div_rem, mul, value
+from tilewright.codegen.gpu import shared
 from tilewright.codegen.gpu.fragments import Part
 from tilewright.codegen.gpu.tma_stores import WARP_ROWS, Chunk
 from tilewright.mlir import ir
-from tilewright.mlir.dialects import arith
+from tilewright.mlir.dialects import arith, gpu, nvvm
 from tilewright.schedules.gpu.warpgroup import ROWS, WARP_GROUP, WarpGroupTile
 
 WARP = 32
+
+
+def identify() -> tuple[ir.Value, ir.Value]:
+    """Which warp among the consumers' a thread is of, and its lane there.
+
+    The first lane tells its own number: the warp's is then known to be the same in all, and nothing that follows from either is
+    computed before, where registers are needed for the products.
+    """
+    thread = gpu.thread_id(gpu.Dimension.x)
+    every, first, bounds = (shared.i32(each) for each in (-1, 0, WARP - 1))
+    kind = ir.Attribute.parse("#nvvm<shfl_kind idx>")
+    told = nvvm.shfl_sync(ir.IntegerType.get_signless(32), every, shared.as_i32(thread), first, bounds, kind)
+    start = arith.index_castui(ir.IndexType.get(), told)
+    return value(div(arith.subi(start, value(WARP_GROUP)), WARP)), arith.subi(thread, start)
 
 
 @dataclass(frozen=True, slots=True)

@@ -34,9 +34,8 @@ Sources: the PTX ISA manual, "Asynchronous Warpgroup Level Matrix Multiply-Accum
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
-from types import MappingProxyType
 
 from tilewright.build.constants import bits_of
 from tilewright.build.index import Index, add, div, less, mul, value, values
@@ -44,7 +43,15 @@ from tilewright.build.loops import Loop, if_else, loop, when
 from tilewright.build.usedef import body, function_of, retype
 from tilewright.build.views import mixed
 from tilewright.codegen.gpu import shared, staging
-from tilewright.codegen.gpu.barriers import await_turn, begin_cluster, elected, give_turn, meet_cluster, set_registers
+from tilewright.codegen.gpu.barriers import (
+    REGISTERS,
+    await_turn,
+    begin_cluster,
+    elected,
+    give_turn,
+    meet_cluster,
+    set_registers,
+)
 from tilewright.codegen.gpu.partial_sums import PartialSums
 from tilewright.codegen.gpu.ring import Ring, Turn, cluster_address
 from tilewright.codegen.gpu.threads import Sharing
@@ -52,15 +59,13 @@ from tilewright.codegen.gpu.tile_order import TileOrder
 from tilewright.codegen.gpu.tma_loads import axes_of, place_of, reads_of
 from tilewright.codegen.gpu.tma_stores import BoxStores, Chunk, fence_copies
 from tilewright.codegen.gpu.tma_tiles import Box, BoxedTile, boxed
-from tilewright.codegen.gpu.warp_group_fragments import WARP, WarpGroups
+from tilewright.codegen.gpu.warp_group_fragments import WARP, WarpGroups, identify
 from tilewright.codegen.gpu.wgmma import Products
 from tilewright.errors import LoweringError, ScheduleError
 from tilewright.mlir import ir
 from tilewright.mlir.dialects import arith, gpu, nvvm, scf, vector
 from tilewright.schedules.gpu.warpgroup import ROWS, WARP_GROUP
 
-_REGISTERS: Mapping[int, tuple[int, int]] = MappingProxyType({1: (40, 216), 2: (40, 232), 3: (32, 160), 4: (24, 112)})
-"""Of a thread that copies, and of one that multiplies, by consumers: all that there are; of one consumer, half of them."""
 _EIGHTS = 4
 """Groups of 8 columns that are finished at once: 16 sums of a thread, so that what is computed of them fits into registers."""
 
@@ -108,7 +113,7 @@ class Specialized(Sharing):
         """What each group of warps does."""
         # One consumer of many sums has as many registers as a thread can have from the start.
         moved = self._sizes.consumers > 1 or self._sizes.resident > 1
-        registers = _REGISTERS[self._sizes.consumers] if moved else None
+        registers = REGISTERS[self._sizes.consumers] if moved else None
 
         def copy() -> None:
             if registers:
@@ -314,19 +319,8 @@ class Specialized(Sharing):
             self._stores.finish()
 
     def _identify(self) -> None:
-        """Says again who the thread is: which warp among the consumers' it is of, and its lane there.
-
-        The first lane tells its own number: the warp's is then known to be the same in all, and nothing that follows from either is
-        computed before, where registers are needed for the products.
-        """
-        i32 = ir.IntegerType.get_signless(32)
-        thread = gpu.thread_id(gpu.Dimension.x)
-        every, first, bounds = (shared.i32(each) for each in (-1, 0, WARP - 1))
-        kind = ir.Attribute.parse("#nvvm<shfl_kind idx>")
-        told = nvvm.shfl_sync(i32, every, shared.as_i32(thread), first, bounds, kind)
-        start = arith.index_castui(ir.IndexType.get(), told)
-        self._warp = value(div(arith.subi(start, value(WARP_GROUP)), WARP))
-        self._lane = arith.subi(thread, start)
+        """Says again who the thread is."""
+        self._warp, self._lane = identify()
         self._row, self._column = self._groups.origin_in(self._warp, self._lane)
         if self._stores:
             self._stores.start(self._warp, self._lane)
@@ -342,7 +336,7 @@ class Specialized(Sharing):
         with loop(lower, upper, self._sizes.bk, [*zeros, *turn.values]) as (k, (*carried, slot, parity), over):
             turn = Turn(slot, parity)
             self._ring.await_full(turn)
-            sums = self._products.begin(slot, row, zeros if self._sizes.promote else carried)
+            sums = self._products.begin(slot, row, None if self._sizes.promote else carried)
             if self._sizes.promote:
                 nvvm.wgmma_wait_group_sync_aligned(0)
                 sums = self._products.add(carried, sums)

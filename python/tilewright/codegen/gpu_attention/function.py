@@ -3,20 +3,40 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from tilewright.build.views import DYNAMIC
 from tilewright.codegen.attention.chain import Chain
+from tilewright.codegen.gpu.tma_tiles import Box
+from tilewright.codegen.gpu_attention import group_function
 from tilewright.codegen.gpu_attention.thread import Thread
+from tilewright.errors import LoweringError
 from tilewright.mlir import ir
 from tilewright.mlir.dialects import func
 from tilewright.payload.abi import ENTRY
-from tilewright.schedules.decisions import SharedSoftmax
+from tilewright.schedules.decisions import SharedSoftmax, WarpGroupSoftmax
 from tilewright.targets.gpu import GpuTarget
 
 
-def build(chain: Chain, sizes: SharedSoftmax, target: GpuTarget, *, aligned: bool) -> ir.Module:
-    """The module of a thread's function, which takes the operands in their order, and the result. Needs an active context and location.
+@dataclass(frozen=True, slots=True)
+class Form:
+    """What a form of the kernel is for.
 
-    `aligned` says that rows of queries, keys and values start at multiples of 16 bytes.
+    Attributes:
+        aligned: Whether rows of queries, keys and values start at multiples of 16 bytes.
+        boxed: Whether rows of the result do.
+    """
+
+    aligned: bool
+    boxed: bool
+
+
+def build(
+    chain: Chain, sizes: SharedSoftmax | WarpGroupSoftmax, target: GpuTarget, form: Form
+) -> tuple[ir.Module, list[Box]]:
+    """The module of a thread's function, which takes the operands in their order, the result, and a tensor map of each of the boxes.
+
+    Needs an active context and location.
     """
     module = ir.Module.create()
     lead = len(chain.batch) + 1
@@ -27,15 +47,24 @@ def build(chain: Chain, sizes: SharedSoftmax, target: GpuTarget, *, aligned: boo
     types.append(_memref(chain.out, lead + 2))
     with ir.InsertionPoint(module.body):
         function = func.FuncOp(ENTRY, ir.FunctionType.get(types, []), visibility="private")
+    boxes: list[Box] = []
     with ir.InsertionPoint(function.add_entry_block()):
         *operands, out = function.arguments
-        Thread(chain, sizes, target, dict(zip(names, operands, strict=True)), out, aligned=aligned).emit()
+        named = dict(zip(names, operands, strict=True))
+        if isinstance(sizes, SharedSoftmax):
+            Thread(chain, sizes, target, named, out, aligned=form.aligned).emit()
+        else:
+            if not form.aligned:
+                raise LoweringError("rows that are not aligned cannot be copied in boxes", stage="threads")
+            boxes = group_function.emit(function, chain, sizes, target, named, out, boxed=form.boxed)
         func.return_([])
-    return module
+    return module, boxes
 
 
-def lanes(sizes: SharedSoftmax) -> int:
+def lanes(sizes: SharedSoftmax | WarpGroupSoftmax) -> int:
     """Elements of the vectors that a thread computes with."""
+    if isinstance(sizes, WarpGroupSoftmax):
+        return 2
     return {"mma_sync": 2, "matrix_cores": 4, "threads": 4}[sizes.instructions]
 
 

@@ -5,13 +5,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import reduce
 
 from tilewright.build.constants import constant
 from tilewright.build.index import Index, add, less, minimum, signed_less, signed_max, signed_min, sub, value
 from tilewright.build.loops import if_else
 from tilewright.codegen.attention.chain import Chain
 from tilewright.mlir import ir
-from tilewright.mlir.dialects import arith, memref, vector
+from tilewright.mlir.dialects import arith, memref
 
 _HIDDEN = float("-inf")
 
@@ -22,8 +23,10 @@ class Scores:
 
     Attributes:
         chain: What is computed.
+        scale: What products are multiplied by here; 1 where the softmax does that.
         rows: The numbers of the thread's queries.
-        columns: Its columns of a block of keys.
+        column: Its first column of a block of keys.
+        offsets: Its columns, counted from that.
         queries: Queries of a head.
         keys: Keys of a head.
         mask: The mask; None without.
@@ -31,8 +34,10 @@ class Scores:
     """
 
     chain: Chain
+    scale: float
     rows: Sequence[Index]
-    columns: Sequence[Index]
+    column: Index
+    offsets: Sequence[int]
     queries: Index
     keys: Index
     mask: ir.Value | None
@@ -44,16 +49,15 @@ class Scores:
             return self.keys
         return signed_max(signed_min(add(add(first, count), self._offset), self.keys), 0)
 
-    def seen(self, products: ir.Value, first: ir.Value, count: int) -> list[list[ir.Value]]:
-        """The scores of the `count` keys from `first` on, by rows: -Inf for those that are not seen."""
-        f32, height = ir.F32Type.get(), len(self.rows)
-        scale = constant(f32, self.chain.scale)
-        scaled = [
-            [arith.mulf(vector.extract(products, [], [row, column]), scale) for column in range(len(self.columns))]
-            for row in range(height)
-        ]
-        keys = [add(first, column) for column in self.columns]
+    def seen(self, products: Sequence[Sequence[ir.Value]], first: ir.Value, count: int) -> list[list[ir.Value]]:
+        """The scores of the `count` keys from `first` on, by rows, of products by rows: -Inf for those that are not seen."""
+        f32 = ir.F32Type.get()
+        scaled = [list(row) for row in products]
+        if self.scale != 1:
+            scale = constant(f32, self.scale)
+            scaled = [[arith.mulf(each, scale) for each in row] for row in scaled]
         if self.mask is not None:
+            keys = [add(first, add(self.column, offset)) for offset in self.offsets]
             scaled = [
                 [self._masked(each, row, key) for each, key in zip(line, keys, strict=True)]
                 for line, row in zip(scaled, self.rows, strict=True)
@@ -68,22 +72,29 @@ class Scores:
             nothing = constant(f32, _HIDDEN)
             made = []
             for line, row in zip(scaled, self.rows, strict=True):
-                for each, key in zip(line, keys, strict=True):
-                    is_seen = less(key, self.keys)
-                    if self.chain.causal:
-                        is_seen = arith.andi(is_seen, signed_less(key, add(add(row, self._offset), 1)))
+                left = self._left(row, first, count)
+                for each, offset in zip(line, self.offsets, strict=True):
+                    is_seen = arith.cmpi(arith.CmpIPredicate.slt, constant(left.type, offset), left)
                     made.append(arith.select(is_seen, each, nothing))
             return made
 
         flat = [each for line in scaled for each in line]
         found = if_else(cut, hidden, lambda: flat, [f32] * len(flat))
-        width = len(self.columns)
-        return [found[row * width : (row + 1) * width] for row in range(height)]
+        width = len(self.offsets)
+        return [found[row * width : (row + 1) * width] for row in range(len(self.rows))]
+
+    def _left(self, row: Index, first: ir.Value, count: int) -> ir.Value:
+        """How many columns from the thread's first one on a query sees of `count` keys, in 32 bits; it may be below zero."""
+        end = self.keys
+        if self.chain.causal:
+            end = signed_min(add(add(row, self._offset), 1), end)
+        inside = signed_min(signed_max(sub(end, first), 0), count)
+        return arith.index_cast(ir.IntegerType.get_signless(32), value(sub(inside, self.column)))
 
     @property
     def _lowest(self) -> Index:
-        """The thread's first query."""
-        return self.rows[0]
+        """The first of the thread's queries."""
+        return reduce(signed_min, self.rows)
 
     @property
     def _offset(self) -> Index:

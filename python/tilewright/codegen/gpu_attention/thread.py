@@ -17,22 +17,22 @@ Instructions of NVIDIA's take P from the registers that S left; others take it f
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from tilewright.build.constants import constant, zero
-from tilewright.build.index import Index, add, div, mul, rem, value
+from tilewright.build.index import add, div, mul, value
 from tilewright.build.loops import loop
-from tilewright.build.views import DYNAMIC, subview
 from tilewright.codegen.attention.chain import Chain
 from tilewright.codegen.gpu import rows as row_access
 from tilewright.codegen.gpu import staging
 from tilewright.codegen.gpu.fragments import Staged
 from tilewright.codegen.gpu_attention import multipliers, tiles
 from tilewright.codegen.gpu_attention.exchange import Exchange, rows_of
+from tilewright.codegen.gpu_attention.heads import entry_of, matrix
 from tilewright.codegen.gpu_attention.scores import Scores
+from tilewright.codegen.gpu_attention.softmax import Softmax
 from tilewright.mlir import ir
-from tilewright.mlir.dialects import arith, gpu, math, memref, scf, vector
-from tilewright.payload.attention_numbers import LOWEST
+from tilewright.mlir.dialects import arith, gpu, memref, scf, vector
 from tilewright.schedules.decisions import SharedSoftmax
 from tilewright.targets.gpu import GpuTarget
 
@@ -45,7 +45,7 @@ class Thread:
         chain: Chain,
         sizes: SharedSoftmax,
         target: GpuTarget,
-        operands: dict[str, ir.Value],
+        operands: Mapping[str, ir.Value],
         out: ir.Value,
         *,
         aligned: bool,
@@ -57,12 +57,12 @@ class Thread:
         self._queries, self._keys = (memref.dim(operands[name], value(axis)) for name in "qk")
         self._first = mul(gpu.block_id(gpu.Dimension.y), sizes.bm)
         head = gpu.block_id(gpu.Dimension.x)
-        lead = self._lead(gpu.block_id(gpu.Dimension.z))
+        lead = entry_of(chain, gpu.block_id(gpu.Dimension.z))
         shared = [*lead, div(head, chain.group)]
-        self._q = _matrix(operands["q"], [*lead, head], (self._queries, chain.head))
-        self._k = _matrix(operands["k"], shared, (self._keys, chain.head))
-        self._v = _matrix(operands["v"], shared, (self._keys, chain.value_head))
-        self._out = _matrix(out, [*lead, head], (self._queries, chain.value_head))
+        self._q = matrix(operands["q"], [*lead, head], (self._queries, chain.head))
+        self._k = matrix(operands["k"], shared, (self._keys, chain.head))
+        self._v = matrix(operands["v"], shared, (self._keys, chain.value_head))
+        self._out = matrix(out, [*lead, head], (self._queries, chain.value_head))
         self._team = staging.Team(gpu.thread_id(gpu.Dimension.x), sizes.threads)
         self._row, self._score_column = self._products.scores.origin(self._team.thread)
         _, self._column = self._products.results.origin(self._team.thread)
@@ -72,24 +72,19 @@ class Thread:
         shuffled = target.family == "nvidia" and sharers.count * sharers.step <= target.warp
         self._exchange = Exchange(sharers, self._team, rows, sizes.bm, shuffled=shuffled)
         columns = [(right + each) for right, width in part.pieces for each in range(width)]
+        self._softmax = Softmax.of(chain, target)
         self._scores = Scores(
             chain,
+            chain.scale / self._softmax.scale,
             rows=[add(self._first, each) for each in rows],
-            columns=[add(self._score_column, each) for each in columns],
+            column=self._score_column,
+            offsets=columns,
             queries=self._queries,
             keys=self._keys,
             mask=operands.get("mask"),
             place=[*lead, head],
         )
         self._tiles = tiles.of(chain, sizes, self._products, self._team, copies=aligned and target.family == "nvidia")
-
-    def _lead(self, entry: Index) -> list[Index]:
-        """The indices of the batch, whose entry the grid's third axis tells."""
-        lead: list[Index] = []
-        for size in reversed(self._chain.batch):
-            lead.insert(0, entry if len(lead) + 1 == len(self._chain.batch) else rem(entry, max(size, 1)))
-            entry = div(entry, max(size, 1))
-        return lead
 
     def emit(self) -> None:
         """Emits it."""
@@ -98,7 +93,7 @@ class Thread:
         row = ir.VectorType.get([width], f32)
         self._tiles.q.begin(self._q, self._first, (self._queries, self._chain.head))
         self._tiles.k.begin(self._k, 0, (self._keys, self._chain.head))
-        start = [zero(row)] * height + [constant(f32, LOWEST)] * height + [zero(f32)] * height
+        start = [zero(row)] * height + self._softmax.start(height)
         end = self._scores.end(self._first, sizes.bm)
         with loop(0, end, sizes.kc, start) as (first, carried, over):
             scf.yield_(self._step(first, carried[:height], carried[height : 2 * height], carried[2 * height :]))
@@ -122,22 +117,16 @@ class Thread:
         self._tiles.finish()
         gpu.barrier()
         self._tiles.k.begin(self._k, add(first, sizes.kc), (self._keys, self._chain.head))
-        seen = self._scores.seen(product, first, sizes.kc)
-        largest = [_reduced(row, arith.maxnumf) for row in seen]
-        largest = self._exchange.combined(largest, arith.maxnumf)
-        largest = [arith.maxnumf(before, now) for before, now in zip(most, largest, strict=True)]
-        factors = [math.exp(arith.subf(before, now)) for before, now in zip(most, largest, strict=True)]
-        weights = [[math.exp(arith.subf(each, now)) for each in row] for row, now in zip(seen, largest, strict=True)]
-        sums = [
-            arith.addf(arith.mulf(total, factor), _reduced(row, arith.addf))
-            for total, factor, row in zip(sums, factors, weights, strict=True)
-        ]
+        height, width = scores.part.shape
+        products = [[vector.extract(product, [], [row, each]) for each in range(width)] for row in range(height)]
+        block = self._softmax.block(self._scores.seen(products, first, sizes.kc), most, sums, self._exchange)
         scaled = [
-            arith.mulf(row, vector.broadcast(row.type, factor)) for row, factor in zip(results, factors, strict=True)
+            arith.mulf(row, vector.broadcast(row.type, factor))
+            for row, factor in zip(results, block.factors, strict=True)
         ]
-        made = self._multiplied(op, weights, scaled)
+        made = self._multiplied(op, block.weights, scaled)
         op.erase()
-        return [*made, *largest, *sums]
+        return [*made, *block.largest, *block.sums]
 
     def _multiplied(
         self, op: ir.Operation, weights: Sequence[Sequence[ir.Value]], results: Sequence[ir.Value]
@@ -184,23 +173,6 @@ class Thread:
                     piece = arith.truncf(ir.VectorType.get([width], element), piece)
                 row_access.store(piece, self._out, (at, add(self._column, right)), extents)
                 column += width
-
-
-def _matrix(operand: ir.Value, place: Sequence[Index], extents: tuple[Index, int]) -> ir.Value:
-    """The matrix of one head."""
-    source = ir.MemRefType(operand.type)
-    layout = ir.StridedLayoutAttr.get(DYNAMIC, [DYNAMIC, 1])
-    kind = ir.MemRefType.get([DYNAMIC, extents[1]], source.element_type, layout)
-    return subview(kind, operand, [*place, 0, 0], [*[1] * len(place), *extents])
-
-
-def _reduced(row: Sequence[ir.Value], combine: object) -> ir.Value:
-    """A row's numbers, in a tree."""
-    left = list(row)
-    while len(left) > 1:
-        pairs = [combine(left[at], left[at + 1]) for at in range(0, len(left) - 1, 2)]  # type: ignore[operator]
-        left = [*pairs, *left[2 * len(pairs) :]]
-    return left[0]
 
 
 def _contract() -> ir.Operation:

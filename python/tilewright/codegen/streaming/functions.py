@@ -14,11 +14,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from tilewright.build.usedef import operations
 from tilewright.codegen.streaming.panels import PACK_COLUMNS, PACK_ROWS, matrix, pack_name, pack_text, sizes
-from tilewright.errors import LoweringError
+from tilewright.lowering import line_tables
 from tilewright.lowering.entries.entry import target_attributes
+from tilewright.lowering.run import run_passes
 from tilewright.mlir import ir
-from tilewright.mlir.passmanager import PassManager
 from tilewright.spec import MatmulSpec
 from tilewright.targets import outer_products
 from tilewright.targets.base import Target
@@ -62,10 +63,11 @@ def define(module: ir.Module, spec: MatmulSpec, target: Target) -> None:
     if not declared:
         return
     streaming = ir.Module.parse("".join(texts[_name(op)] for op in declared), module.context)
-    try:
-        PassManager.parse(" ".join(LOWER.split()), module.context).run(streaming.operation)
-    except ir.MLIRError as e:
-        raise LoweringError(str(e), stage="llvm") from None
+    for function, calls in zip(streaming.body, declared, strict=True):
+        for op in operations(function.operation):
+            op.location = calls.location  # The step of the schedule that decided on it.
+    line_tables.mark_loops(streaming, "llvm")
+    run_passes(streaming, LOWER, "llvm")
     for op in declared:
         op.erase()
     for op in list(streaming.body):

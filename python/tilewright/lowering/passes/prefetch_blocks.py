@@ -8,7 +8,7 @@ Zen 5, and row after row at 41.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from itertools import product as product_of
 from math import prod
@@ -24,8 +24,8 @@ from tilewright.mlir.dialects import arith, func, memref, scf
 from tilewright.schedules.models.blocking import held_bytes
 from tilewright.targets.base import Target
 
-_HELD = 2
-"""Times L2 up to which an operand is left alone: prefetches take room in the hot loop."""
+_HELD = 1 / 2
+"""Part of L2 up to which an operand is left alone: what is larger passes through with others, and comes from beyond."""
 _INTO_L2 = 2
 """How near to bring it: LLVM's locality of prefetcht1."""
 _SHARE = 1 / 2
@@ -97,6 +97,7 @@ class _Block:
         inside: The loops that go through the block.
         rows: Its rows.
         columns: Its columns.
+        writes: Whether it is written.
     """
 
     loop: _Loop
@@ -105,6 +106,7 @@ class _Block:
     inside: Sequence[_Loop]
     rows: int
     columns: int
+    writes: bool = False
 
     @property
     def along_k(self) -> bool:
@@ -152,6 +154,11 @@ def place(function: func.FuncOp, target: Target) -> None:
 
     For B bursts are worse: its lines come from L2 meanwhile, and wait (32 x 4096 x 4096 in bf16 took 1.1 times as long). What is
     prefetched beyond the last block is harmless.
+
+    So are blocks of what is read where sums are complete, such as a residual, and of a result that is written and never read::
+
+        for ic: packed_a = A[ic:ic+mc, :]
+          for jr: for ir: prefetch the next lines of A, R and C at ic+mc;  for k: acc += ...;  C[ic+ir:, jr:] = acc + R[ic+ir:, jr:]
     """
     for op in named(function.operation, "scf.for"):
         loop = _Loop.of(op)
@@ -163,12 +170,13 @@ def place(function: func.FuncOp, target: Target) -> None:
             if product is None or not named(product, "vector.contract") or named(product, "memref.prefetch"):
                 continue
             source = product if before is None or named(before, "vector.contract") else before
-            block = _block(loop, source, _HELD * target.l2.bytes)
-            if block is None or block.nbytes > target.l2.bytes * _SHARE:
-                continue
-            if source != product or _pays_in_place(block, target):
-                with product.context, product.location:
-                    _prefetch(block, product, target.l1.line)
+            block = _block(loop, source, int(target.l2.bytes * _HELD))
+            blocks = [] if block is None or (source == product and not _pays_in_place(block, target)) else [block]
+            blocks += _of_sums(loop, product, int(target.l2.bytes * _HELD))
+            if sum(each.nbytes for each in blocks) <= target.l2.bytes * _SHARE:
+                for each in blocks:
+                    with product.context, product.location:
+                        _prefetch(each, product, target.l1.line)
 
 
 def place_slices(function: func.FuncOp, target: Target) -> None:
@@ -219,16 +227,45 @@ def _block(loop: _Loop, copy: ir.Operation, held: int) -> _Block | None:
     for read in named(copy, "vector.transfer_read"):
         if multiplies and not _loop_around(read).results:
             continue  # It is of C: sums start there.
-        base = read.operands[0]
-        starts: tuple[list[Index], list[Index]] = ([read.operands[1]], [*list(read.operands)[2:3]])
-        while (slice_ := defined_by(base, "memref.subview")) is not None:
-            for axis, offset in zip(starts, offsets_of(slice_), strict=False):
-                axis.append(offset)
-            base = slice_.operands[0]
-        kind = ir.MemRefType(base.type)
-        if definition(base) is None and kind.rank == 2 and kind.has_static_shape and workspace.bytes_of(kind) > held:
-            return _gone_through(loop, read, base, starts)
+        operand, start = _located(read.operands[0], list(read.operands)[1:3])
+        if _is_large(operand, held):
+            return _gone_through(loop, read, ir.VectorType(read.results[0].type), operand, start)
     return None
+
+
+def _of_sums(loop: _Loop, product: ir.Operation, held: int) -> list[_Block]:
+    """The blocks of the operands, of more than `held` bytes, that are read or written where sums are complete; none of one that is both."""
+    found: dict[ir.Value, tuple[str, _Block | None]] = {}
+    for op in named(product, "vector.transfer_read", "vector.transfer_write"):
+        writes = op.name == "vector.transfer_write"
+        kind, given = (
+            (op.operands[0].type, list(op.operands)[1:]) if writes else (op.results[0].type, list(op.operands))
+        )
+        operand, start = _located(given[0], given[1:3])
+        if not _is_large(operand, held):
+            continue
+        if found.setdefault(operand, (op.name, None))[0] != op.name or _loop_around(op).results:
+            found[operand] = "", None  # A sum that goes on, or what is multiplied.
+        elif found[operand][1] is None:
+            block = _gone_through(loop, op, ir.VectorType(kind), operand, start)
+            found[operand] = op.name, None if block is None else replace(block, writes=writes)
+    return [block for _, block in found.values() if block is not None]
+
+
+def _located(base: ir.Value, indices: Sequence[ir.Value]) -> tuple[ir.Value, tuple[list[Index], list[Index]]]:
+    """What memory a vector of a matrix is of, and what is added up to its row and its column there."""
+    start: tuple[list[Index], list[Index]] = (list(indices[:1]), list(indices[1:2]))
+    while (slice_ := defined_by(base, "memref.subview")) is not None:
+        for axis, offset in zip(start, offsets_of(slice_), strict=False):
+            axis.append(offset)
+        base = slice_.operands[0]
+    return base, start
+
+
+def _is_large(operand: ir.Value, held: int) -> bool:
+    """Whether it is a matrix that the function takes, of more than `held` bytes."""
+    kind = ir.MemRefType(operand.type)
+    return definition(operand) is None and kind.rank == 2 and kind.has_static_shape and workspace.bytes_of(kind) > held
 
 
 def _loop_around(op: ir.Operation) -> ir.Operation:
@@ -240,12 +277,12 @@ def _loop_around(op: ir.Operation) -> ir.Operation:
 
 
 def _gone_through(
-    loop: _Loop, read: ir.Operation, operand: ir.Value, start: tuple[list[Index], list[Index]]
+    loop: _Loop, op: ir.Operation, kind: ir.VectorType, operand: ir.Value, start: tuple[list[Index], list[Index]]
 ) -> _Block | None:
-    """The block that the loops around `read` go through in one step of `loop`."""
-    shape = [1, *ir.VectorType(read.results[0].type).shape][-2:]
+    """The block that the loops around `op`, which reads or writes a vector of this `kind`, go through in one step of `loop`."""
+    shape = [1, *kind.shape][-2:]
     inside: list[_Loop] = []
-    around = parent(read)
+    around = parent(op)
     while around != loop.op:
         if around.name == "scf.for":
             found = _Loop.of(around)
@@ -258,7 +295,8 @@ def _gone_through(
         around = parent(around)
     if not any(_depend(axis, loop.variable) for axis in start):
         return None
-    return _Block(loop, operand, start, inside, *shape)
+    rows, columns = shape
+    return _Block(loop, operand, start, inside, rows, columns)
 
 
 def _prefetch(block: _Block, product: ir.Operation, line: int, *, by_rows: bool = False) -> None:
@@ -277,16 +315,19 @@ def _prefetch(block: _Block, product: ir.Operation, line: int, *, by_rows: bool 
         return
     kind = ir.MemRefType(block.operand.type)
     width = line // workspace.bytes_of(ir.MemRefType.get([1], kind.element_type))
-    across = -(-block.columns // width)
-    rows = -(-block.rows // prod(each.trips for each in tiles))
+    across, count = -(-block.columns // width), prod(each.trips for each in tiles)
+    rows, lines = -(-block.rows // count), _share(block.rows * across, count, across)
     with ir.InsertionPoint(product):
         first, column = _next(block)
     with ir.InsertionPoint(kernels[0]):
         number: Index = 0
         for each in reversed(tiles):
             number = index.add(index.mul(number, each.trips), each.number)
-        first = index.add(first, index.mul(number, rows))
-    lines = rows * across
+        if by_rows:
+            first = index.add(first, index.mul(number, rows))
+        else:  # Whole rows, or an even part of one.
+            down, over = index.div_rem(index.mul(number, lines), across)
+            first, column = index.add(first, down), index.add(column, index.mul(over, width))
 
     def lines_from(number: Index, at_once: int) -> None:
         for each in range(at_once):
@@ -317,6 +358,14 @@ def _prefetch(block: _Block, product: ir.Operation, line: int, *, by_rows: bool 
             lines_from(number, at_once)
 
 
+def _share(lines: int, parts: int, across: int) -> int:
+    """Lines of each of `parts` that together have all `lines`, in rows of `across`: whole rows, or what divides one."""
+    least = -(-lines // parts)
+    if least >= across:
+        return -(-least // across) * across
+    return next(each for each in range(least, across + 1) if across % each == 0)
+
+
 def _in_strips(loop: _Loop, steps: int) -> _Loop:
     """Splits a loop into strips of some steps; returns the loop over strips, in whose body `loop` now is."""
     op, step = loop.op, steps * loop.step
@@ -340,7 +389,7 @@ def _in_strips(loop: _Loop, steps: int) -> _Loop:
 
 
 def _line(block: _Block, row: Index, column: Index) -> None:
-    memref.PrefetchOp(block.operand, index.values([row, column]), False, _INTO_L2, True)
+    memref.PrefetchOp(block.operand, index.values([row, column]), block.writes, _INTO_L2, True)
 
 
 def _next(block: _Block) -> tuple[Index, Index]:

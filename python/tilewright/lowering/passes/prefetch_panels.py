@@ -59,7 +59,7 @@ def place(function: func.FuncOp, target: Target, packed_bytes: int | None, *, ti
     """
     if tiles:
         prefetch_blocks.place_slices(function, target)
-    elif packed_bytes is None:
+    else:
         prefetch_blocks.place(function, target)
     held = _HELD_BESIDE_TILES if tiles else _HELD
     if packed_bytes is None or packed_bytes <= held * target.l2.bytes:

@@ -36,7 +36,7 @@ from tilewright.lowering.passes import workspace
 from tilewright.mlir import ir
 from tilewright.mlir.dialects import affine, arith, func, memref
 from tilewright.payload.abi import ENTRY
-from tilewright.schedules import decisions
+from tilewright.schedules import decisions, select
 from tilewright.spec import MatmulSpec
 from tilewright.standalone.packing import HEADER_BYTES, PackedFormat
 
@@ -91,7 +91,8 @@ def separate(module: ir.Module, spec: MatmulSpec, origin: str) -> PackedFormat:
         _keep_packing(packer, size)
         _drop_packing(kernel, packing, size)
     entries = spec.split.entries if spec.split else 1
-    sizes = _sizes(packing.buffer, decisions.strategy_size(kernel.operation, "nr"), entries)
+    nr = decisions.strategy_size(kernel.operation, "nr") if not origin or select.is_in_panels(origin) else 0
+    sizes = _sizes(packing.buffer, nr, entries)
     about = [origin or _text(packer), str(packing.buffer), sizes, [(loop.count, loop.step) for loop in blocks.loops]]
     if spec.prologue_b:  # What is packed is what it makes of B.
         about.append(repr(spec.prologue_b))

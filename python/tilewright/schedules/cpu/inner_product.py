@@ -67,7 +67,8 @@ def inner_product(spec: MatmulSpec, target: Target, blocking: Blocking) -> ir.Mo
         steps.record(functions, inner_product, p, target)
         size_of = knobs.sizes(space.ALONG_K, spec, target, p)
         batch_loops.take_apart(script, spec)
-        if not spec.b_transposed:
+        staged = spec.b_packed or not spec.b_transposed
+        if staged:
             one = spec.n == 1
             gap = 0 if one else row_gap(target, spec.b_type)
             steps.stage(steps.match_product(functions, spec), 1, gap=gap, transposed=not one)
@@ -77,16 +78,19 @@ def inner_product(spec: MatmulSpec, target: Target, blocking: Blocking) -> ir.Mo
         short: list[tuple[steps.Handle, Callable[[steps.Handle], object]]] = []
         tiles = (([0, p.nr, 0], p.nr, spec.n), ([size_of["mr"], 0, 0], p.mr, spec.m))
         for sizes, size, extent in reversed(tiles) if few else tiles:
-            if isinstance(extent, Dim):
-                tile, loop = unpacked.tile_with_zeros(tile, sizes, spec)
-                if size > 1:
-                    short.append((loop, steps.specialize_tiles))
-            elif size < extent:
-                tile, loop = steps.tile_result(tile, sizes, spec)
-                if extent % size:
-                    short.append((loop, steps.peel))
-                elif sizes[1] == far > 1:
-                    along_k.spread(functions, loop)
+            open_ = isinstance(extent, Dim)
+            if not open_ and extent <= size:
+                continue
+            if spec.fused and staged:  # What copies B stays outside.
+                tile, loop = steps.tile_with_product(tile, sizes[:2], spec)
+            else:
+                tile, loop = (unpacked.tile_with_zeros if open_ else steps.tile_result)(tile, sizes, spec)
+            if open_ and size > 1:
+                short.append((loop, steps.specialize_tiles))
+            elif not open_ and extent % size:
+                short.append((loop, steps.peel))
+            elif sizes[1] == far > 1:
+                along_k.spread(functions, loop)
         if spec.fused:
             steps.mark(tile, steps.EPILOGUE)
         for loop, even_out in reversed(short):

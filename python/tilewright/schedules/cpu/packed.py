@@ -16,7 +16,8 @@ from tilewright.dims import MAX_EXTENT, Dim, most
 from tilewright.mlir import ir
 from tilewright.schedules import steps
 from tilewright.schedules.models import space
-from tilewright.schedules.models.blocking import Blocking, ceil_div, keeps_c, reads_a, stages_c
+from tilewright.schedules.models.blocking import Blocking, ceil_div, keeps_c, stages_c
+from tilewright.schedules.models.lone_panel import reads_a
 from tilewright.schedules.steps import batch_loops, knobs, row_blocks, staged_sums
 from tilewright.spec import MatmulSpec
 from tilewright.targets.base import Target
@@ -53,7 +54,7 @@ def packed(spec: MatmulSpec, target: Target, blocking: Blocking) -> ir.Module:
     Where its rows would be in the same sets of the caches (`blocking.stages_c`), its sums are scratch of longer rows, and C is written
     when they are complete.
 
-    Where B comes packed, and is one panel (`blocking.reads_a`), A is read once, where it lies: there are no loops jc, pc, ic and jr, and
+    Where B is one panel (`lone_panel.reads_a`), A is read once, where it lies: there are no loops jc, ic and jr, kc divides K, and
     the last rows are a tile of their own.
 
     With something done to the sums before they are written, there is no loop pc: kc is all of K, and C is written once and

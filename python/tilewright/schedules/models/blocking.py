@@ -19,9 +19,9 @@ from functools import cache
 from tilewright.dims import most as most_of
 from tilewright.dtypes import DType, dtype
 from tilewright.errors import SpecError
-from tilewright.schedules.models import far_columns, few_columns, tile_blocks, tiles
+from tilewright.schedules.models import far_columns, few_columns, lone_panel, passing, tile_blocks, tiles
 from tilewright.schedules.models.code_tables import table
-from tilewright.schedules.models.sizes import MAX_SIZE, Blocking, ceil_div, even
+from tilewright.schedules.models.sizes import MAX_SIZE, Blocking, ceil_div, even, held_bytes
 from tilewright.spec import MatmulSpec
 from tilewright.targets.base import Target
 
@@ -93,9 +93,6 @@ of elements as wide as the sums, and of those that are interleaved or widened in
 _ROWS_BY_COLUMNS = ((2, 7, 8), (3, 6, 6))
 """Rows for which `streamed` does so, for the same elements: from, up to where B comes from memory, and up to where the last-level cache
 holds it."""
-
-_HELD_LIMIT = 32 << 20
-"""Bytes of the last-level cache at most that one core counts on: virtual machines report all of a package's."""
 
 
 def register_tiles(target: Target, lanes: int, *, fused: bool = True, rows: int = 1) -> Iterator[tuple[int, int]]:
@@ -238,8 +235,8 @@ def panel_bytes(spec: MatmulSpec, target: Target) -> int:
     return spec.a_type.bytes if storage is None else int(storage.lstrip("bfi")) // 8
 
 
-def packed_blocking(spec: MatmulSpec, target: Target) -> Blocking:
-    """The sizes of strategy `packed` for `spec` on `target`.
+def packed_blocking(spec: MatmulSpec, target: Target, *, stands_for_open: bool = False) -> Blocking:
+    """The sizes of strategy `packed` for `spec` on `target`, or for products with open extents, for which it stands: their A is packed.
 
     Where B comes packed, none of nr, kc and nc depends on M, so that one packed B serves products of every M.
     """
@@ -254,20 +251,27 @@ def packed_blocking(spec: MatmulSpec, target: Target) -> Blocking:
         spec.b_packed or not spec.deterministic
     ):  # Otherwise kc is not to depend on M, as mr does where B does not come packed.
         kc = _with_rows_apart(spec.k, kc, mr, target, element_bytes)
-    if spec.fused or _is_lone_panel(spec, target, nr):  # The sums stay in registers over all of K.
+    deep = lone_panel.depth(spec, target, nr)
+    in_place = deep > 0 and not stands_for_open and lone_panel.may_read_a(spec, target)
+    if in_place or (spec.b_packed and deep):
+        kc = deep
+    if spec.fused:  # The sums stay in registers over all of K.
         kc = max(spec.k, 1)
     if spec.b_packed:
         # A panel of one group of rows would be no loop, and its packing not to be told from the product.
         kc = max(kc, 2 * dot.depth)
         mr, _ = _packed_tile(spec, target, spec.m, nr=nr)
-        if _is_lone_panel(spec, target, nr):
+        if deep:
             mr = min(mr, max(rows_in_l1(target, kc * element_bytes) - 1, 1), _STREAMS)
-        # A padded C of one tile would take the place of a panel of B of its shape. Tile registers' are of other types.
-        if mr == kc:
-            mr -= dot.rows  # a whole number of the instruction's rows, or it would take another one, and other panels
+    if in_place:
+        most = min(max(rows_in_l1(target, spec.k * element_bytes) - 1, 1), _STREAMS, max(spec.m, 1))
+        mr, _ = register_tile(target, spec.acc_type, spec.m, spec.n, nr=nr, most=most, padded=False, fused=dot.adds)
+    # A padded C of one tile would take the place of a panel of B of its shape. Tile registers' are of other types.
+    if spec.b_packed and mr == kc:
+        mr -= dot.rows  # a whole number of the instruction's rows, or it would take another one, and other panels
     last = target.l3 or target.l2
     b_bytes = min(int(last.bytes * _B_SHARE), B_BLOCK_LIMIT)
-    if keeps_b(spec, target):
+    if keeps_b(spec, target) and not in_place:
         b_bytes = int(target.l2.bytes * _BLOCK_SHARE)
         if not spec.deterministic:
             kc = even(spec.k, max(b_bytes // (_BLOCK_COLUMNS * element_bytes), _KC_RANGE[0]))
@@ -277,10 +281,11 @@ def packed_blocking(spec: MatmulSpec, target: Target) -> Blocking:
     b_bytes //= spec.products
     nc = even(spec.n, b_bytes // depth_bytes, nr)
     # A block of all rows of A is read where it lies.
-    in_place = _may_read_a(spec) and _is_lone_panel(spec, target, nr)
     mc = most_of(spec.m) if in_place else rows_of_a(spec, target, depth_bytes, mr)
     sizes = Blocking(mr=mr, nr=nr, mc=mc, nc=nc, kc=kc)
-    return _with_rows(sizes, spec, target) if spec.has_rows else sizes
+    if spec.has_rows:
+        return _with_rows(sizes, spec, target)
+    return sizes if in_place else replace(sizes, mc=passing.rows(spec, target, sizes, element_bytes))
 
 
 def _tile_blocking(spec: MatmulSpec, target: Target) -> Blocking:
@@ -354,27 +359,6 @@ def keeps_b(spec: MatmulSpec, target: Target) -> bool:
     return most_of(spec.m) * _BLOCK_COLUMNS * spec.acc_type.bytes <= target.l2.bytes * _STRIP_SHARE
 
 
-def _is_lone_panel(spec: MatmulSpec, target: Target, nr: int) -> bool:
-    """Whether a B that comes packed is one panel that stays in L2, of elements as wide as sums: A is then read once, where it lies."""
-    return spec.b_packed and spec.n <= nr and not spec.widens and spec.k * nr * spec.b_type.bytes <= target.l2.bytes
-
-
-def reads_a(spec: MatmulSpec, target: Target, sizes: Blocking) -> bool:
-    """Whether strategy `packed` reads A where it lies: a block of all of its rows, which meets one panel of all of B.
-
-    Measured on Zen 5 in f32, in GFLOP/s, so and with A packed: 2048 x 8 x 2048 51 and 18, 1536 x 24 x 6144 122 and 84, 33 x 7 x 4096 86
-    and 37.
-    """
-    whole = _may_read_a(spec) and sizes.kc >= spec.k and sizes.mc >= spec.m
-    return whole and _is_lone_panel(spec, target, sizes.nr)
-
-
-def _may_read_a(spec: MatmulSpec) -> bool:
-    """Whether A is stored as tiles of a known number of rows read it, and nothing else is to be done."""
-    as_it_lies = not (spec.a_transposed or spec.prologue_a or spec.prologue_b or spec.batch or spec.dynamic)
-    return as_it_lies and spec.products == 1 and not (spec.has_rows or spec.fused)
-
-
 def depth(target: Target, row_bytes: int) -> int:
     """The depth of blocks with which a panel of B, with rows of so many bytes, has its part of L2."""
     shortest, longest = _KC_RANGE
@@ -420,14 +404,15 @@ def _with_rows(sizes: Blocking, spec: MatmulSpec, target: Target) -> Blocking:
 def unpacked_blocking(spec: MatmulSpec, target: Target) -> Blocking:
     """The sizes of strategy `unpacked` for `spec` on `target`.
 
-    The rows of A are read side by side where they lie, so no more of them than L1 holds a line of: at 2048 x 8 x 2048, 27
-    rows run at 10 % of peak and 8 at 47.
+    The rows of A are read side by side where they lie, so no more of them than L1 holds a line of beside one of B: 2048 x 8 x 2048 in
+    f32, with 6, 7, 8, 10 and 16 rows, 8 ways, runs at 81, 90, 76, 63 and 27 GFLOP/s (Zen 4).
 
     Columns of B that a tile goes down, and tiles of more rows again, stay in L2 meanwhile: 64 x 64 x 65536 in f32 runs at 169 GFLOP/s in
     blocks of 1024 rows, and at 135 at once (Zen 5).
     """
     lanes = lanes_for(spec, target)
-    most = min(max(spec.m, 1), rows_in_l1(target, spec.k * spec.a_type.bytes))
+    held = rows_in_l1(target, spec.k * spec.a_type.bytes)
+    most = min(max(spec.m, 1), max(held - 1, 1) if held < _ROWS_OF_A_TILE else held)
     if spec.n <= lanes:
         most = min(most, _STREAMS)
     mr, nr = register_tile(target, spec.acc_type, spec.m, spec.n, lanes=lanes, most=most, padded=False)
@@ -439,11 +424,6 @@ def unpacked_blocking(spec: MatmulSpec, target: Target) -> Blocking:
         block = _divisor(kc, deepest, target.dots(*spec.multiplied)[-1].step)
         kc = block if 2 * block > deepest else kc
     return Blocking(mr=mr, nr=nr, mc=max(spec.m, 1), nc=max(spec.n, 1), kc=kc)
-
-
-def held_bytes(target: Target) -> int:
-    """Bytes that one core can expect to find in its last-level cache again."""
-    return min((target.l3 or target.l2).bytes, _HELD_LIMIT)
 
 
 def row_gap(target: Target, element: DType) -> int:
@@ -565,14 +545,13 @@ def inner_product_blocking(spec: MatmulSpec, target: Target) -> Blocking:
     holds a line of: of a 1000 x 1024 matrix, 16 rows at a time take 98 us and 8 take 61 (Zen 4, 8 ways). With one row, the same
     holds of columns.
 
-    With few columns, all of them or half, and sums in five eighths of the registers: 2 x 8 in f32 is 1.1 times as fast as 3 x 8 (Zen 5).
+    With few columns, as `few_columns.tile` says.
     """
     most = min(target.vector_registers * 3 // 8, rows_in_l1(target, spec.k * spec.a_type.bytes))
     if spec.n == 1:
         mr, nr = even(spec.m, most), 1
     elif few_columns.pays(spec, target):
-        nr = even(spec.n, max(1, target.vector_registers // 4))
-        mr = even(spec.m, max(1, min(8, target.vector_registers * 5 // 8 // nr)))
+        mr, nr = few_columns.tile(spec, target)
     else:
         mr = even(spec.m, 4)
         nr = even(spec.n, max(1, min(most, target.vector_registers * 3 // 4 // mr)))

@@ -23,6 +23,8 @@ _PREFETCHED_CYCLES = 0.01
 _HIDDEN = 0.5
 """Part of what loads cost a streamed tile that a core hides which starts one multiply-add a cycle: on Zen 4 such tiles, of 28 to 128 rows,
 are 4 to 9 % slower than packed ones, and the model of tiles has 18 %."""
+_TILE_ROWS = 16
+"""Rows of a tile register: fewer leave it partly empty."""
 _ROWS_ALONG_K, _FEW_ROWS = 64, 8
 """Rows up to which vectors along K of a transposed B are considered, and where the target has a better instruction for panels."""
 _MOST_ROW_TILES = 8
@@ -201,5 +203,8 @@ def _packing_narrow_pays(spec: MatmulSpec, target: Target) -> bool:
     if spec.k % dot.step:  # Unpacked, every product would be one of widened elements.
         return spec.rows_of_b >= NARROW_PRODUCTS // dot.depth // 2
     if spec.n < target.lanes(spec.acc_type):
-        return dot.flip
+        whole = target.dot(
+            spec.a_type.name, spec.b_type.name
+        )  # A tile of sixteen columns takes as long as one row of them in vectors.
+        return spec.rows_of_b >= _TILE_ROWS if whole.is_tile else dot.flip
     return spec.rows_of_b >= NARROW_PRODUCTS // dot.depth

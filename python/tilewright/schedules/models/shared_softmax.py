@@ -48,6 +48,11 @@ class Heads(Protocol):
         """Of the values."""
         ...
 
+    @property
+    def out(self) -> str:
+        """Of the result."""
+        ...
+
 
 def multiplied(heads: Heads) -> str:
     """The narrowest type as which elements can be multiplied: that of the queries, if keys and values are all numbers of it."""

@@ -7,9 +7,13 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields
 
 from tilewright.errors import ScheduleError
+from tilewright.targets.base import Target
 
 MAX_SIZE = 2**31 - 1
 """As the largest extent."""
+
+_HELD_LIMIT = 32 << 20
+"""Bytes of the last-level cache at most that one core counts on: virtual machines report all of a package's."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,3 +77,8 @@ def even(extent: int, limit: int, unit: int = 1) -> int:
     """The block size, a multiple of `unit` about as large as `limit` at most, that splits `extent` most evenly."""
     blocks = max(1, ceil_div(extent, max(limit, unit)))
     return ceil_div(ceil_div(max(extent, 1), blocks), unit) * unit
+
+
+def held_bytes(target: Target) -> int:
+    """Bytes that one core can expect to find in its last-level cache again."""
+    return min((target.l3 or target.l2).bytes, _HELD_LIMIT)

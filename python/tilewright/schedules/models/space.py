@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from typing import Any, Generic, TypeVar
 
 from tilewright.dims import Dim, Extent
 from tilewright.schedules.models import blocking, tiles
@@ -26,46 +27,62 @@ _STREAMED_KC = (4, 8, 16, 32, 64, 128, 256, 512)
 """Rows of B that `streamed` may go through at once."""
 
 
+Problem = TypeVar("Problem")
+Sizes = TypeVar("Sizes")
 Options = Sequence[tuple[int, ...]]
 """What sizes may be together, in the order of an axis's names."""
 
 
 @dataclass(frozen=True, slots=True)
-class Axis:
+class Axis(Generic[Problem, Sizes]):
     """A size that may vary, or several that go together, as rows and columns of a register tile.
 
     Attributes:
-        sizes: Their names, fields of `Blocking`.
+        sizes: Their names, fields of the strategy's sizes: of `Blocking`, or of an operator's own.
         options: What they may be, for a spec on a target, with the sizes of the axes before it fixed.
+        fitted: Makes sizes of the axes after it fit what it was set to.
     """
 
     sizes: tuple[str, ...]
-    options: Callable[[MatmulSpec, Target, Blocking], Options]
+    options: Callable[[Problem, Target, Sizes], Options]
+    fitted: Callable[[Problem, Target, Sizes], Sizes] = lambda spec, target, sizes: sizes
 
-    def of(self, sizes: Blocking) -> tuple[int, ...]:
+    def of(self, sizes: Sizes) -> tuple[int, ...]:
         """The axis's sizes among others."""
         return tuple(getattr(sizes, name) for name in self.sizes)
 
-    def at(self, sizes: Blocking, option: tuple[int, ...]) -> Blocking:
+    def at(self, spec: Problem, target: Target, sizes: Sizes, option: tuple[int, ...]) -> Sizes:
         """Sizes with those of the axis replaced."""
-        return replace(sizes, **dict(zip(self.sizes, option, strict=True)))
+        changed: Any = replace(sizes, **dict(zip(self.sizes, option, strict=True)))  # pyright: ignore[reportArgumentType]
+        return self.fitted(spec, target, changed)
 
-    def offered(self, spec: MatmulSpec, target: Target, sizes: Blocking) -> list[tuple[int, ...]]:
+    def offered(self, spec: Problem, target: Target, sizes: Sizes) -> list[tuple[int, ...]]:
         """The options in order, the present sizes among them."""
         return sorted({*self.options(spec, target, sizes), self.of(sizes)})
 
 
-def points(axes: Sequence[Axis], spec: MatmulSpec, target: Target, sizes: Blocking) -> Iterator[Blocking]:
+def points(axes: Sequence[Axis[Problem, Sizes]], spec: Problem, target: Target, sizes: Sizes) -> Iterator[Sizes]:
     """All sizes that some axes offer, from those of the model on; an axis is expanded after the axes that it depends on."""
     if not axes:
         yield sizes
         return
     first, *others = axes
     for option in first.offered(spec, target, sizes):
-        yield from points(others, spec, target, first.at(sizes, option))
+        yield from points(others, spec, target, first.at(spec, target, sizes, option))
 
 
-def along(axis: Axis, name: str, spec: MatmulSpec, target: Target, sizes: Blocking) -> list[int]:
+def around(axes: Sequence[Axis[Problem, Sizes]], spec: Problem, target: Target, sizes: Sizes) -> Iterator[Sizes]:
+    """The sizes of which one is the next smaller or larger option."""
+    for axis in axes:
+        for name in axis.sizes:
+            options = along(axis, name, spec, target, sizes)
+            at = options.index(getattr(sizes, name))
+            for option in (*options[max(at - 1, 0) : at], *options[at + 1 : at + 2]):
+                others = tuple(option if each == name else getattr(sizes, each) for each in axis.sizes)
+                yield axis.at(spec, target, sizes, others)
+
+
+def along(axis: Axis[Problem, Sizes], name: str, spec: Problem, target: Target, sizes: Sizes) -> list[int]:
     """What one size of an axis may be with all others as they are, in order."""
     at, now = axis.sizes.index(name), axis.of(sizes)
     fixed = [*now[:at], *now[at + 1 :]]

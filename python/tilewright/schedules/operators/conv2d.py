@@ -4,19 +4,22 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
+from functools import partial
 from math import gcd
 
 from tilewright.operator_specs.conv2d import Conv2dSpec
 from tilewright.schedules import make, select
 from tilewright.schedules.models.blocking import (
+    Blocking,
     ceil_div,
     even,
-    reads_a,
     register_tiles,
     rows_in_l1,
-    rows_of_a,
     tile_cycles,
 )
+from tilewright.schedules.models.lone_panel import reads_a
+from tilewright.schedules.models.space import Axis, Options
 from tilewright.spec import MatmulSpec
 from tilewright.targets.base import Target
 
@@ -45,15 +48,37 @@ def plan(
         return make.make(product, target, chosen.name, sizes, threads) if sizes else chosen
     sizes = dict(parameters)
     if "kc" not in sizes:
-        blocking = select.sized(select.PANELS, product, target, parameters or None, threads).parameters
-        if blocking is not None and blocking.kc < product.k:
-            # Blocks begin where a vector of channels does.
-            sizes["kc"] = ceil_div(blocking.kc, unit := gcd(spec.ic // spec.groups, _UNIT)) * unit
-        if blocking is not None and reads_a(product, target, blocking) and product.m > blocking.mr:
+        sized = partial(select.sized, select.PANELS, product, target, parameters or None, threads)
+        blocking = sized().parameters
+        if reads_a(product, target, blocking) and product.m > blocking.mr:
             # Patches are packed: computing where an element is takes longer than moving it.
-            rows = rows_of_a(product, target, product.k * product.a_type.bytes, blocking.mr)
-            sizes.setdefault("mc", min(rows, ceil_div(ceil_div(product.m, 2), blocking.mr) * blocking.mr))
+            blocking = sized(typical=True).parameters
+            half = ceil_div(ceil_div(product.m, 2), blocking.mr) * blocking.mr
+            sizes = {"mr": blocking.mr, "mc": min(blocking.mc, half), **sizes}
+        if blocking.kc < product.k:
+            # Blocks begin where a vector of channels does.
+            sizes["kc"] = ceil_div(blocking.kc, unit := _together(spec)) * unit
     return make.make(product, target, select.PANELS, sizes or None, threads)
+
+
+def axes(spec: Conv2dSpec, strategy: str) -> tuple[Axis[MatmulSpec, Blocking], ...]:
+    """Which sizes of a convolution's product may vary: those of its strategy, in blocks of K that begin where a vector of channels does."""
+    found = select.row(strategy).axes
+    if spec.is_pointwise:
+        return found
+    whole = {each: replace(each, options=partial(_of_whole_channels, each, _together(spec))) for each in found}
+    return tuple(whole[each] if each.sizes == ("kc",) else each for each in found)
+
+
+def _together(spec: Conv2dSpec) -> int:
+    """Channels that are read together: so many divide those of a group."""
+    return gcd(spec.ic // spec.groups, _UNIT)
+
+
+def _of_whole_channels(
+    axis: Axis[MatmulSpec, Blocking], unit: int, product: MatmulSpec, target: Target, sizes: Blocking
+) -> Options:
+    return [(ceil_div(each, unit) * unit,) for (each,) in axis.options(product, target, sizes)]
 
 
 def _dividing(product: MatmulSpec, target: Target, chosen: make.Plan) -> dict[str, int]:

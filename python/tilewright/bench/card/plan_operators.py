@@ -1,0 +1,109 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""The part of the plan that is about attention and convolutions: which of their kernels are checked on a card, and for which calls."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from types import MappingProxyType
+from typing import Any
+
+from tilewright.bench.suites import Shape
+from tilewright.operator_specs import AttentionSpec, Conv2dSpec
+
+_SPECS: Mapping[str, type[AttentionSpec] | type[Conv2dSpec]] = MappingProxyType(
+    {"attention": AttentionSpec, "conv2d": Conv2dSpec}
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Operator:
+    """A kernel of the bundle for an operator of known extents.
+
+    Attributes:
+        operator: "attention" or "conv2d".
+        fields: Those of its spec that are given, by name.
+        strategy: The strategy.
+        sizes: Those of its sizes that are given.
+        aligned: Whether it is the form for rows of whole pieces of 16 bytes, or the one for any rows.
+    """
+
+    operator: str
+    fields: tuple[tuple[str, Any], ...]
+    strategy: str
+    sizes: tuple[tuple[str, Any], ...] = ()
+    aligned: bool = True
+    epilogue: str = ""
+
+    @property
+    def key(self) -> str:
+        """Its name in the bundle, the same on every machine."""
+        text = json.dumps(asdict(self), sort_keys=True)
+        return f"{self.strategy}-{self.operator}-{hashlib.sha256(text.encode()).hexdigest()[:12]}"
+
+    @property
+    def spec(self) -> AttentionSpec | Conv2dSpec:
+        """What it computes."""
+        return _SPECS[self.operator](**dict(self.fields))
+
+    @property
+    def shape(self) -> Shape:
+        """As a product: queries by keys by elements of a query, or pixels by channels by what is summed for each."""
+        spec = self.spec
+        if isinstance(spec, AttentionSpec):
+            return Shape(spec.queries, spec.keys, spec.head)
+        pixels = spec.n * spec.oh * spec.ow
+        return Shape(pixels, spec.oc // spec.groups, spec.kh * spec.kw * spec.ic // spec.groups)
+
+    @property
+    def types(self) -> str:
+        """The type that is multiplied."""
+        spec = self.spec
+        return str(spec.q if isinstance(spec, AttentionSpec) else spec.a)
+
+    @property
+    def layout(self) -> str:
+        """What it is, where products have their layout."""
+        return self.operator
+
+
+def kernels(*, quick: bool = False) -> tuple[Operator, ...]:
+    """Those that are checked; a quick run has two of warp groups."""
+    found = tuple(
+        Operator(operator, tuple(sorted(fields.items())), strategy, tuple(sorted(sizes.items())))
+        for operator, strategy, sizes, fields in _CHECKED
+    )
+    return found[:2] if quick else found
+
+
+_HEADS: Mapping[str, Any] = MappingProxyType({"heads": 4, "kv_heads": 2, "q": "bf16"})
+_IMAGES: Mapping[str, Any] = MappingProxyType(
+    {"n": 2, "h": 23, "w": 19, "ic": 64, "oc": 72, "kh": 3, "kw": 3, "a": "bf16"}
+)
+_CHECKED: tuple[tuple[str, str, Mapping[str, Any], Mapping[str, Any]], ...] = (
+    (
+        "attention",
+        "warp_group_softmax",
+        {},
+        {"queries": 333, "keys": 457, "head": 128, "causal": "lower_right", **_HEADS},
+    ),
+    ("attention", "warp_group_softmax", {}, {"queries": 3, "keys": 2900, "head": 128, **_HEADS}),
+    ("attention", "warp_group_softmax", {}, {"queries": 333, "keys": 457, "head": 64, "causal": True, **_HEADS}),
+    ("attention", "warp_group_softmax", {}, {"queries": 333, "keys": 457, "head": 128, **_HEADS, "q": "f16"}),
+    ("attention", "warp_group_softmax", {}, {"queries": 133, "keys": 257, "head": 256, "out": "f32", **_HEADS}),
+    (
+        "attention",
+        "warp_group_softmax",
+        {"overlap": False, "pingpong": False},
+        {"queries": 333, "keys": 457, "head": 64, **_HEADS},
+    ),
+    ("attention", "shared_softmax", {}, {"queries": 333, "keys": 457, "head": 64, "causal": True, **_HEADS}),
+    ("attention", "shared_softmax", {}, {"queries": 57, "keys": 91, "head": 64, "heads": 2, "q": "f32"}),
+    ("conv2d", "mma_sync", {}, {"padding": 1, **_IMAGES}),
+    ("conv2d", "mma_sync", {}, {"stride": 2, "groups": 2, **_IMAGES}),
+    ("conv2d", "warpgroup", {}, {**_IMAGES, "kh": 1, "kw": 1}),
+    ("conv2d", "simt", {}, {"padding": 1, **_IMAGES, "a": "f32", "ic": 8, "oc": 12}),
+)
+"""Operator, strategy, sizes and fields: what shows a mistake of the emulator's or the model's first."""

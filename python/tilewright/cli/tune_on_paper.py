@@ -1,0 +1,71 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""``tilewright tune --target``, for a GPU: sizes ranked by a model, which says that nothing was measured."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import click
+
+from tilewright.cli import output
+from tilewright.errors import TargetError
+
+if TYPE_CHECKING:
+    from tilewright.payload.spec_tables import Spec
+    from tilewright.targets import GpuTarget
+    from tilewright.tuning.on_paper import Ranked
+
+_SHOWN = 5
+
+
+def tune(wanted: Sequence[Spec], target: GpuTarget, budget: float) -> int:
+    """Ranks sizes of kernels for a GPU, and prints the likeliest of each; 1 where some were wrong when tried.
+
+    Args:
+        wanted: What to compute.
+        target: The GPU.
+        budget: Seconds each.
+    """
+    from tilewright.tuning import on_paper
+
+    wrong = 0
+    how = "ranked by the static model, not measured: nothing is recorded"
+    if _has_card(target):
+        how += "; `tilewright bench card` measures on the card here"
+    with output.progress_bar() as tell:
+        for number, spec in enumerate(wanted):
+
+            def told(part: float, number: int = number, spec: Spec = spec) -> None:
+                tell(100 * (number + part), 100 * len(wanted), f"{spec}")
+
+            ranking = on_paper.rank(spec, target, budget, told)
+            found = ranking.found
+            wrong += any(each.right is False for each in found)
+            click.echo(f"{spec} for {target.name}: {len(found)} sizes {how}")
+            for place, each in enumerate(found, 1):
+                if place <= _SHOWN or each.right is False:
+                    click.echo(f"  {place}. {_said(each)}")
+            if ranking.refused:
+                click.echo(f"  {len(ranking.refused)} others do not compile; the likeliest: {ranking.refused[0]}")
+    return 1 if wrong else 0
+
+
+def _has_card(target: GpuTarget) -> bool:
+    """Whether a card of this machine runs the target's kernels."""
+    from tilewright.runtime import cards, runners
+
+    try:
+        return runners.of(target).kind == "card" and bool(cards.find(target))
+    except TargetError:
+        return False
+
+
+def _said(each: Ranked) -> str:
+    """Sizes, and what is known of them."""
+    facts = [f"{each.cycles:.0f} cycles predicted", f"{each.shared_bytes} bytes of shared memory"]
+    if each.registers is not None:
+        facts.append(f"{each.registers} registers, {each.spills} bytes spilled")
+    facts.append({True: "right when tried", False: "WRONG when tried", None: "not tried"}[each.right])
+    sizes = output.sizes_text(each.sizes) if each.sizes else "the usual sizes"
+    return f"{each.strategy} {sizes}: {', '.join(facts)}"
