@@ -62,10 +62,10 @@ SPECS = [
 
 @pytest.mark.parametrize(("target", "spec"), SPECS, ids=str)
 def test_cases_are_what_the_table_chooses(target, spec):
-    """For calls of all sizes, but for some near a threshold: those are between points of the grid."""
-    row, chosen, wrong = targets.get(target), random.Random(3), []
+    """For calls of all sizes, but for a tenth at most, near a threshold: those are between points of the grid."""
+    row, chosen, wrong, tried = targets.get(target), random.Random(3), [], 180
     plan = cases.plan(spec, row, None)
-    for _ in range(60):
+    for _ in range(tried):
         sizes = [2 ** chosen.uniform(0, top) for top in (10, 13, 14)]
         m, n, k = (
             extent.nearest(int(size)) or extent.min if isinstance(extent, tw.Dim) else extent
@@ -76,7 +76,7 @@ def test_cases_are_what_the_table_chooses(target, spec):
             wanted = select.first(spec, spec.at(m, n, k), row)
             taken = next(case for case in plan.cases if all(test.holds(m, n, k) for test in case.tests))
             wrong += [(m, n, k, wanted, taken.plan.name)] * (wanted != taken.plan.name)
-    assert len(wrong) <= 6, wrong
+    assert len(wrong) <= tried // 10, wrong
 
 
 CHOSEN = """

@@ -99,14 +99,14 @@ def run(
     Raises:
         TilewrightError: Something is not installed, or a process failed.
     """
+    # What does not fit is said once, and not by each process.
+    program(MatmulSpec.from_dtypes(*shape, dtype), named(schedule), grid)
     python = environments.python(environments.CLUSTER)
     launcher = _LAUNCHERS[mpi]
     if python is None or shutil.which(launcher[0]) is None:
         raise TilewrightError(
             f"there is no {launcher[0]}, or no mpi4py", where="bench distributed", remedy="make setup-cluster"
         )
-    # What does not fit is said once, and not by each process.
-    program(MatmulSpec.from_dtypes(*shape, dtype), named(schedule), grid)
     count = math.prod(grid)
     wanted = {
         "shape": shape,
