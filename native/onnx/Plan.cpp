@@ -65,7 +65,8 @@ View viewOf(const Json &given) {
             {},
             0,
             0,
-            0};
+            0,
+            given.find("halved") != nullptr};
   for (const Json &each : given["split"].list())
     view.split.push_back(each.isNull() ? std::nullopt : std::optional(each.integer()));
   for (const Json &each : given["axes"].list()) {
@@ -81,6 +82,8 @@ View viewOf(const Json &given) {
   }
   if (view.axes.size() != view.extents.size() + view.isRepeated)
     throw std::runtime_error("a view of " + view.value + " has another number of axes than of extents");
+  if (view.isHalved && (view.extents.size() != 2 || std::min(view.extents[0], view.extents[1]) < 1))
+    throw std::runtime_error("a view of " + view.value + ", of two elements in a byte, is no matrix");
   return view;
 }
 
@@ -181,6 +184,13 @@ void checkStatus(int32_t status, const std::string &name) {
 
 constexpr size_t alignment = 64;
 
+/// A matrix of bytes from one of two elements in a byte.
+void unpack(const unsigned char *halves, int64_t rows, int64_t columns, unsigned char *into) {
+  for (int64_t row = 0; row < rows; ++row, halves += (columns + 1) / 2)
+    for (int64_t column = 0; column < columns; ++column)
+      *into++ = column % 2 ? halves[column / 2] >> 4 : halves[column / 2] & 15;
+}
+
 } // namespace
 
 Plan::Plan(const std::string &path) {
@@ -256,16 +266,25 @@ void Kernel::keep(Bound &bound, const View &view, const ValueInfo *value) {
   bound.shape.resize(session.get<GetDimensionsCount, size_t>(info));
   session.call<GetDimensions>(info, bound.shape.data(), bound.shape.size());
   ReleaseTensorInfo::call(session.table(), info);
-  auto size = view.pack.empty()
-                  ? static_cast<int64_t>(session.get<GetTensorBytes, size_t>(initial))
-                  : reinterpret_cast<BytesEntry *>(plan.function(view.pack + "_packed_b_bytes"))(view.k, view.n);
+  auto size = static_cast<int64_t>(session.get<GetTensorBytes, size_t>(initial));
+  if (view.isHalved) {
+    int64_t rows = view.extents[0], columns = view.extents[1];
+    if (size != rows * ((columns + 1) / 2))
+      throw std::runtime_error("\"" + view.value + "\" has another number of elements than the model says");
+    bound.shape = {rows, columns};
+    size = rows * columns;
+  } else if (!view.pack.empty())
+    size = reinterpret_cast<BytesEntry *>(plan.function(view.pack + "_packed_b_bytes"))(view.k, view.n);
   if (size < 0)
     throw std::runtime_error("the kernel " + group.entry + " packs no matrix for this processor");
   auto room = (static_cast<size_t>(size) + alignment) / alignment * alignment;
   bound.constant.reset(std::aligned_alloc(alignment, room));
   if (!bound.constant)
     throw std::runtime_error("no memory for a constant of " + std::to_string(size) + " bytes");
-  if (view.pack.empty())
+  if (view.isHalved)
+    unpack(static_cast<const unsigned char *>(data), bound.shape[0], bound.shape[1],
+           static_cast<unsigned char *>(bound.constant.get()));
+  else if (view.pack.empty())
     std::memcpy(bound.constant.get(), data, static_cast<size_t>(size));
   else
     checkStatus(reinterpret_cast<PackEntry *>(plan.function(view.pack + "_pack_b"))(view.k, view.n, data, view.leading,

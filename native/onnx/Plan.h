@@ -35,6 +35,8 @@ struct View {
   /// The name of the entries that pack a constant, and its matrix; empty: it is taken as it is.
   std::string pack;
   int64_t k, n, leading;
+  /// A constant matrix of bytes that has two elements in a byte, in rows of whole bytes, the first in the low half.
+  bool isHalved;
 };
 
 /// An extent of a result in the model: a number, or that of an axis of an operand.

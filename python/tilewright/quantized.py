@@ -91,9 +91,10 @@ def quantize_weights(
 ) -> Quantized:
     """Quantizes weights, with a scale for each group along K that fits its largest element.
 
-    Symmetric: the scale is max|w| over the largest code, and no zero point is needed. Otherwise codes span from the least
-    to the largest element, 0 among them, and a zero point says which code is 0. A group of zeros has scale 0. Scales are rounded up to
-    their type, so no element is further than half a scale from what its code stands for, but for the rounding of f32.
+    Symmetric: no zero point is needed. Codes reach one further below 0 than above, so a group's scale has the sign that gives its largest
+    magnitude a code below 0, and is the smallest of which no element is further than half a scale from what its code stands for. Otherwise
+    codes span from the least to the largest element, 0 among them, and a zero point says which code is 0. A group of zeros has scale 0.
+    Magnitudes of scales are rounded up to their type, so that half a scale bounds errors in either case, but for the rounding of f32.
 
     Args:
         w: The weights: N × K, as layout "nt" stores B, or, with `axis` 0, K × N.
@@ -124,7 +125,9 @@ def quantize_weights(
     lo, hi = _RANGES[type]
     least, most = (_by_group(values, group, axis, reduce) for reduce in (np.minimum, np.maximum))
     if symmetric:
-        exact, zero = np.maximum(-least, most) / hi, np.zeros_like(most)
+        larger, smaller = np.maximum(-least, most), np.minimum(-least, most)
+        # Half a scale beyond the last code on either side.
+        exact, zero = np.maximum(larger / (0.5 - lo), smaller / (0.5 + hi)), np.zeros_like(most)
     else:
         exact = (most - least) / (hi - lo)
         zero = np.zeros_like(most)
@@ -134,6 +137,8 @@ def quantize_weights(
         scales = np.where(scales.astype(np.float64) < exact, np.nextafter(scales, scales.dtype.type(np.inf)), scales)
     if not np.isfinite(scales.astype(np.float64)).all():
         raise OperandError(f"has elements too large for scales of {scale_type}", operand="w", expected="smaller ones")
+    if symmetric:
+        scales = np.where(most > -least, -scales, scales)
     size = np.where(scales == 0, 1, scales.astype(np.float64))
     if not symmetric:
         zero = np.clip(np.rint(lo - least / size), lo, hi)

@@ -379,15 +379,15 @@ def quantized_weights() -> None:
         node("MatMulNBits", ["x", "four", "scales"], ["t"], bits=4, **fields),
         node("Relu", ["t"], ["y"]),
         node("MatMulNBits", ["x", "eight", "scales", "zeros"], ["z"], bits=8, **fields),
-        node("MatMulNBits", ["x", "four", "scales", "pairs"], ["left"], bits=4, **fields),
+        node("MatMulNBits", ["x", "four", "scales", "pairs"], ["p"], bits=4, **fields),
     ]
     codes = {
         name: RNG.integers(0, 256, (n, k // block, bytes_), np.uint8) for name, bytes_ in (("four", 16), ("eight", 32))
     }
     zeros = {"zeros": RNG.integers(0, 256, n * 3, np.uint8), "pairs": RNG.integers(0, 256, n * 2, np.uint8)}
-    made = model(nodes, {"x": ["batch", "rows", k]}, ["y", "z", "left"], codes | zeros | {"scales": real(n, 3)})
+    made = model(nodes, {"x": ["batch", "rows", k]}, ["y", "z", "p"], codes | zeros | {"scales": real(n, 3)})
     kernels = built(made, "weights")
-    assert kernels.left == {"com.microsoft.MatMulNBits": 1}
+    assert not kernels.left
     # Weights up to 255 in size; sums of 96 products of these, each rounded three times before.
     compare(made, kernels, [{"x": real(2, rows, k)} for rows in (1, 5)], 255 * k * (k + 5) * UNIT)
 

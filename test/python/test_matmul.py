@@ -132,6 +132,8 @@ def test_integers_are_numpys_to_the_last_bit(a: str):
         ("i8", "c8", "c16"),
         (ml_dtypes.bfloat16, "f4", "f4"),
         (ml_dtypes.bfloat16, ml_dtypes.bfloat16, "f4"),
+        (ml_dtypes.bfloat16, "i4", "f8"),
+        (ml_dtypes.bfloat16, "f2", "f4"),
         ("f2", "f2", "f4"),
     ],
     ids=str,
@@ -142,6 +144,41 @@ def test_types_are_promoted(a: Any, b: Any, result: str):
         found = tw.matmul(x, y)
         assert found.dtype == result
         assert (found == x.astype(result) @ y.astype(result)).all()
+
+
+@pytest.mark.parametrize("kind", [ml_dtypes.bfloat16, ml_dtypes.float8_e4m3fn])
+def test_bytes_beside_small_floats_lose_no_bits(kind: Any):
+    # The larger of the two types does not hold them, but numpy.matmul computes in another.
+    left, right = np.array([[2, 1]], kind), np.array([[127], [-31]], "i1")
+    assert tw.matmul(left, right) == 223
+
+
+_ROOMS = {
+    "columns": lambda x: np.asfortranarray(x),
+    "gaps": lambda x: np.repeat(x, 2, axis=1)[:, ::2],
+    "backwards": lambda x: x[::-1],
+}
+
+
+@pytest.mark.parametrize("room", _ROOMS.values(), ids=_ROOMS)
+def test_out_of_any_strides(room: Any):
+    a, b = numbers((3, 6)), numbers((6, 4))
+    out = room(np.zeros((3, 4), "f4"))
+    assert tw.matmul(a, b, out=out) is out
+    assert (out == a @ b).all()
+
+
+def test_elements_of_out_do_not_overlap():
+    out = np.lib.stride_tricks.as_strided(numbers((16,)), (4, 4), (4, 4))
+    with pytest.raises(OperandError, match=r"operand out: .*overlap"):
+        tw.matmul(numbers((4, 6)), numbers((6, 4)), out=out)
+
+
+def test_two_vectors_give_a_number():
+    x = numbers((6,))
+    assert isinstance(tw.matmul(x, x), np.float32)
+    assert isinstance(tw.matmul([1, 2], [3, 4]), np.int64)
+    assert f"{tw.matmul(x, x):.1f}" == f"{x @ x:.1f}"
 
 
 @pytest.mark.parametrize("types", [("i2", "i2"), ("u4", "i4"), ("?", "?")], ids=str)

@@ -30,16 +30,22 @@ def test_weights_come_back_within_half_a_step(type, symmetric, group, axis, scal
     step = np.repeat(scales, 32, 1)[:, :100] if group else (scales.reshape(7, 1))
     assert scales.shape == ((7, 4) if group else (7,))
     # Also where the scale's type is coarse: one that is rounded down would leave the largest numbers beyond the last code.
-    assert (np.abs(back - w) <= step * 0.5001).all()
+    assert (np.abs(back - w) <= np.abs(step) * 0.5001).all()
     assert not back[3].any()
 
 
-def test_the_largest_weight_is_the_largest_code():
-    w = numbers((1, 32))
+@pytest.mark.parametrize("sign", [1, -1])
+def test_codes_that_are_not_symmetric_are_all_used(sign):
+    w = sign * numbers((64, 32))
+    w[:, 5] = sign * 1.5 * np.abs(w).max(1)  # the largest magnitude, and nothing near it on the other side
     made = tw.quantize_weights(w, "i4", 32)
     codes = tw.unpack_nibbles(made.codes, "i4", 32).astype(int)
-    assert np.abs(codes).max() == 7
-    np.testing.assert_allclose(made.scales, [[np.abs(w).max() / 7]], rtol=1e-6)
+    assert (codes[:, 5] == -8).all()
+    np.testing.assert_allclose(made.scales[:, 0], -w[:, 5] / 8.5, rtol=1e-6)
+    # Rounding to the nearest of codes on a line: a step's twelfth, squared; a scale of the largest over 7 has 1.5 times that error.
+    of_seven = np.abs(w).max(1, keepdims=True) / 7
+    plain = np.rint(w / of_seven) * of_seven
+    assert np.square(made.floats() - w).mean() < 0.8 * np.square(plain - w).mean()
 
 
 @pytest.mark.parametrize(

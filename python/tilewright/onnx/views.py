@@ -24,6 +24,7 @@ class View:
         extents: What the kernel takes: numbers, and names of extents that are dynamic; empty until `taken` says it.
         repeated: Whether the kernel is called for each index of the first axis.
         pack: The kernel's name, K, N and leading dimension, where it takes a matrix packed.
+        halved: Whether it is a constant matrix with two elements in a byte, which the kernel takes as bytes.
     """
 
     value: Value
@@ -32,6 +33,7 @@ class View:
     extents: tuple[int | str, ...] = ()
     repeated: bool = False
     pack: tuple[str, int, int, int] | None = None
+    halved: bool = False
 
     @classmethod
     def of(cls, value: Value) -> View:
@@ -107,6 +109,8 @@ class View:
             "kind": kind,
             "bits": bits,
         }
+        if self.halved:
+            made["halved"] = True
         return made if self.pack is None else {**made, "pack": self.pack}
 
 

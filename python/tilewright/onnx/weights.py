@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 from tilewright.entries import Epilogue
@@ -34,9 +35,11 @@ def quantized_product(grouping: Grouping, node: Node) -> Group | None:
     if x.type not in FLOATS or scales.type != x.type or x.shape[-1:] != (k,) or not codes.is_constant:
         return None
     zero: int | str = 1 << (bits - 1)
+    halved = zeros is not None and zeros.type == "u8" and bits == 4
     if zeros is not None:
         zero = zeros.type
-        if zero not in ((x.type, "u8") if bits == 8 else (x.type,)):  # Those of four bits come in pairs.
+        # Two codes in a byte become bytes when a session keeps its constants.
+        if zero not in (x.type, "u8") or (halved and not zeros.is_constant):
             return None
     entries: tuple[Epilogue, ...] = ()
     further: tuple[Further, ...] = ()
@@ -58,7 +61,7 @@ def quantized_product(grouping: Grouping, node: Node) -> Group | None:
         epilogue=(*entries, *after.entries),
     )
     views = [rows.taken([size, k]), _matrix(codes, n, k * bits // 8), _matrix(scales, n, k // block)]
-    views += [] if zeros is None else [_matrix(zeros, n, k // block)]
+    views += [] if zeros is None else [replace(_matrix(zeros, n, k // block), halved=halved)]
     for each in (*further, *after.further):
         own = View.of(each.value)
         axes = [range(len(own.axes))] if each.axes == "n" else []

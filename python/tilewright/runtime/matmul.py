@@ -14,7 +14,7 @@ from tilewright.runtime import arrays
 from tilewright.runtime.arrays import ANY_ARRAY, Array
 from tilewright.runtime.compile import compile
 from tilewright.runtime.kernel import Kernel
-from tilewright.runtime.numpy_rules import AS_THEY_ARE, batch, converted, stored, types
+from tilewright.runtime.numpy_rules import AS_THEY_ARE, apart, batch, converted, lies, stored, types
 from tilewright.schedules.models.threads import check
 from tilewright.spec import MatmulSpec
 
@@ -34,8 +34,8 @@ def matmul(a: ANY_ARRAY, b: ANY_ARRAY, *, threads: int = 1, out: ANY_ARRAY | Non
         a: A.
         b: B.
         threads: As for `tilewright.compile`.
-        out: Where the result goes, an array of its shape and type; None: into a new array, of the library of the first operand that
-            is not numpy's.
+        out: Where the result goes, an array of its shape and type with any strides; None: into a new array, of the library of the first
+            operand that is not numpy's, or, of two vectors of numpy's, a number of numpy's.
 
     Raises:
         OperandError: An operand has no dimensions, or is no array, or the shapes or types do not fit.
@@ -64,7 +64,9 @@ def matmul(a: ANY_ARRAY, b: ANY_ARRAY, *, threads: int = 1, out: ANY_ARRAY | Non
         product = _rounded(product, chosen.result)
     if dropped:
         product = product.squeeze(dropped)
-    return product if kind is None else arrays.like(product, kind)
+    if kind is None:
+        return product if product.ndim else product[()]
+    return arrays.like(product, kind)
 
 
 def _matrices(a: Array, b: Array) -> tuple[Array, Array, tuple[int, ...]]:
@@ -90,15 +92,22 @@ def _room(out: ANY_ARRAY, shape: tuple[int, ...], dropped: tuple[int, ...]) -> A
 
 
 def _compute(kernel: Kernel, a: Array, b: Array, into: Array, type_: np.dtype[Any] | None) -> None:
-    """Computes the product into an array of the product's shape; of that type, where the kernel's has another."""
-    if type_ is None:
+    """Computes the product into an array of the product's shape; of that type, where the kernel's has another.
+
+    A kernel writes rows of adjacent elements that lie one after another. Into others, the product is copied.
+    """
+    if type_ is None and lies(into):
         kernel(a, b, out=into)
         return
-    if into.dtype != type_:
-        raise OperandError(f"is of {into.dtype}", operand="out", expected=str(type_))
+    expected = to_numpy(kernel.spec.c_type) if type_ is None else type_
+    if into.dtype != expected:
+        raise OperandError(f"is of {into.dtype}", operand="out", expected=str(expected))
     if not into.flags.writeable:
         raise OperandError("the array is read-only", operand="out", expected="a writable array")
-    np.copyto(into, _rounded(kernel(a, b), type_))
+    if not apart(into):
+        raise OperandError(f"strides {into.strides} bytes: elements overlap", operand="out", expected="none that do")
+    product = kernel(a, b)
+    np.copyto(into, product if type_ is None else _rounded(product, type_))
 
 
 def _rounded(product: Array, type_: np.dtype[Any]) -> Array:

@@ -41,7 +41,8 @@ AS_THEY_ARE = Types()
 def types(a: Type, b: Type) -> Types:
     """The types of a product of arrays of `a` and `b`.
 
-    Where a kernel multiplies the types as they are, they stay so. Otherwise both are converted to what numpy promotes them to.
+    Where a kernel multiplies the types as they are, they stay so. Otherwise both are converted to what ``numpy.matmul`` computes them in,
+    which for types of `ml_dtypes` is wider than what ``numpy.result_type`` says.
 
     Raises:
         OperandError: No kernel multiplies them, nor what they are promoted to.
@@ -51,8 +52,8 @@ def types(a: Type, b: Type) -> Types:
     if a == b == np.bool_:
         return Types(np.dtype(np.uint8), np.dtype(np.uint8), np.dtype(np.bool_))
     try:
-        common = np.result_type(a, b)
-    except TypeError:  # numpy.exceptions.DTypePromotionError
+        common = np.matmul(np.empty((0, 0), a), np.empty((0, 0), b)).dtype
+    except TypeError:  # It has no loop for them.
         common = None
     if common is not None and common.kind in "iu" and not _computed(common, common):
         whole = np.dtype(np.int64 if common.itemsize > np.dtype(np.int32).itemsize else np.int32)
@@ -97,14 +98,14 @@ def stored(x: Array) -> tuple[Array, str]:
         if flags.f_contiguous and x.ndim == _MATRIX:
             return x.T, "t"
     swapped = x.swapaxes(-1, -2)
-    if _lies(x):
+    if lies(x):
         return x, "n"
-    if _lies(swapped):
+    if lies(swapped):
         return swapped, "t"
     return x.copy(), "n"
 
 
-def _lies(x: Array) -> bool:
+def lies(x: Array) -> bool:
     """Whether rows have adjacent elements and lie one after another, and matrices are no step back."""
     item = x.itemsize
     if not x.size:
@@ -116,6 +117,18 @@ def _lies(x: Array) -> bool:
         and (rows == 1 or (row >= columns * item and row % item == 0))
         and all(extent == 1 or (step >= 0 and step % item == 0) for extent, step in batch)
     )
+
+
+def apart(x: Array) -> bool:
+    """Whether each axis steps over all that those with smaller steps reach, so that no two elements overlap."""
+    if not x.size:
+        return True
+    reached = x.itemsize
+    for step, extent in sorted((abs(step), extent) for step, extent in zip(x.strides, x.shape, strict=True)):
+        if extent > 1 and step < reached:
+            return False
+        reached = max(reached, step * extent)
+    return True
 
 
 def batch(a: tuple[int, ...], b: tuple[int, ...]) -> tuple[int, ...]:
