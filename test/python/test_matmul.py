@@ -176,8 +176,8 @@ def test_elements_of_out_do_not_overlap():
 
 def test_two_vectors_give_a_number():
     x = numbers((6,))
-    assert isinstance(tw.matmul(x, x), np.float32)
-    assert isinstance(tw.matmul([1, 2], [3, 4]), np.int64)
+    assert isinstance(tw.matmul(x, x), np.generic)
+    assert isinstance(tw.matmul([1, 2], [3, 4]), np.generic)
     assert f"{tw.matmul(x, x):.1f}" == f"{x @ x:.1f}"
 
 
