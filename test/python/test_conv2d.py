@@ -137,6 +137,7 @@ FORMS = {
     "three channels": tw.Conv2dSpec(2, 19, 17, 3, 16, 7, 7, padding=3, stride=2, a="bf16", c="bf16"),
     "columns": tw.Conv2dSpec(2, 9, 11, 5, 24, 3, 3, padding=1, layout="nchw", a="f16"),
     "depthwise": tw.Conv2dSpec(1, 9, 11, 37, 37, 3, 3, padding="same", groups=37, epilogue=(tw.bias(), tw.residual())),
+    "far": tw.Conv2dSpec(1, 3, 150, 16, 16, 1, 3, padding=((0, 0), (49, 56)), dilation=(1, 49), groups=16),
     "pointwise": tw.Conv2dSpec(2, 5, 7, 24, 40, 1, 1, epilogue=(tw.bias(), tw.residual())),
     "in place": tw.Conv2dSpec(2, 14, 7, 64, 64, 1, 1, a="bf16", epilogue=(tw.bias(),)),
     "rows that fill no panel": tw.Conv2dSpec(1, 5, 7, 64, 64, 1, 1, a="bf16", w_packed=True),

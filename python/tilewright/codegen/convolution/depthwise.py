@@ -9,7 +9,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import groupby
 from math import prod
+from operator import itemgetter
 
 from tilewright.build.constants import bits_of, zero
 from tilewright.build.index import Index, add, mul, signed_max, signed_min, value
@@ -27,7 +29,9 @@ from tilewright.targets.base import Target
 _CONTRACT = "#arith.fastmath<contract>"
 """Lets a multiplication and an addition be one instruction, where there is one."""
 _LOOPED = 3
-"""Runs of pixels with the same columns inside of the image from which on they are in a loop."""
+"""Runs of pixels that meet the image alike from which on they are in a loop."""
+_Taps = tuple[tuple[int, int, int], ...]
+"""A column of an image, counted from the first that a run meets; a pixel of the run; the column of the filter with which it meets it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,12 +41,12 @@ class _Run:
     Attributes:
         first: The first one.
         pixels: How many.
-        inside: Columns of an image that surely are inside of it, counted from the first that an element of the filter meets.
+        taps: What meets a column inside of the image, by columns.
     """
 
     first: Index
     pixels: int
-    inside: range
+    taps: _Taps
 
 
 def expand(
@@ -123,38 +127,28 @@ class _Loops:
         patches = self._patches
         rows, columns = patches.results
         with loop(0, patches.shape[0], 1) as (image, _, _), loop(0, rows, 1) as (i, _, _):
-            whole = [
-                _Run(at, decision.pixels, self._inside(at, decision.pixels)) for at in self._starts(decision.pixels)
-            ]
-            across = self._across(decision.pixels)
-            # One after the other come alike: the first ones, those in a loop whose columns are all inside, and the last ones.
-            alike = [each for each in whole if each.inside == range(across)]
-            for each in whole:
-                if len(alike) < _LOOPED or each not in alike:
-                    self._run(image, i, each, decision.channels)
-                elif each == alike[0]:
-                    with loop(alike[0].first, add(alike[-1].first, 1), decision.pixels) as (j, _, _):
-                        self._run(image, i, _Run(j, decision.pixels, range(across)), decision.channels)
-            if rest := columns % decision.pixels:
-                first = columns - rest
-                self._run(image, i, _Run(first, rest, self._inside(first, rest)), decision.channels)
+            whole = columns // decision.pixels * decision.pixels
+            for taps, runs in groupby(range(0, whole, decision.pixels), lambda at: self._taps(at, decision.pixels)):
+                starts = list(runs)
+                if len(starts) < _LOOPED:
+                    for start in starts:
+                        self._run(image, i, _Run(start, decision.pixels, taps), decision.channels)
+                else:
+                    with loop(starts[0], starts[-1] + 1, decision.pixels) as (j, _, _):
+                        self._run(image, i, _Run(j, decision.pixels, taps), decision.channels)
+            if rest := columns - whole:
+                self._run(image, i, _Run(whole, rest, self._taps(whole, rest)), decision.channels)
 
-    def _starts(self, pixels: int) -> range:
-        """The first pixels of whole runs of a row."""
-        return range(0, self._patches.results[1] // pixels * pixels, pixels)
-
-    def _across(self, pixels: int) -> int:
-        """Columns of an image from the first that so many pixels meet to the last."""
-        patches = self._patches
-        return (pixels - 1) * patches.stride[1] + (patches.filter[1] - 1) * patches.dilation[1] + 1
-
-    def _inside(self, first: int, pixels: int) -> range:
-        """Those of them that are inside of the image, for pixels from `first` on."""
+    def _taps(self, first: int, pixels: int) -> _Taps:
+        """What meets a column inside of the image, for so many pixels from `first` on."""
         patches = self._patches
         left = first * patches.stride[1] - patches.before[1]
-        return range(
-            min(max(-left, 0), self._across(pixels)), max(min(patches.extents[1] - left, self._across(pixels)), 0)
+        met = (
+            (p * patches.stride[1] + v * patches.dilation[1], p, v)
+            for p in range(pixels)
+            for v in range(patches.filter[1])
         )
+        return tuple(sorted(each for each in met if 0 <= left + each[0] < patches.extents[1]))
 
     def _run(self, image: ir.Value, i: ir.Value, run: _Run, lanes: int) -> None:
         """The results of neighboring pixels."""
@@ -193,17 +187,10 @@ class _Loops:
             filters = [
                 self._wide(1, self._w, add(weights, v * patches.channels), sums) for v in range(patches.filter[1])
             ]
-            for column in run.inside:
-                taps = [
-                    (p, v)
-                    for p in range(run.pixels)
-                    for v in range(patches.filter[1])
-                    if p * patches.stride[1] + v * patches.dilation[1] == column
-                ]
-                if taps:
-                    given = self._wide(0, self._x, add(row, patches.offset(0, 0, column, 0)), sums)
-                    for p, v in taps:
-                        carried[p] = _added(carried[p], given, filters[v])
+            for column, taps in groupby(run.taps, itemgetter(0)):
+                given = self._wide(0, self._x, add(row, patches.offset(0, 0, column, 0)), sums)
+                for _, p, v in taps:
+                    carried[p] = _added(carried[p], given, filters[v])
             scf.yield_(carried)
         for p, total in enumerate(over.results):
             place = add(mul(add(at, p), patches.channels), c)
