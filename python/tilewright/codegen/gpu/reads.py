@@ -85,7 +85,7 @@ class Read:
     @property
     def kind(self) -> ir.VectorType:
         """The type of what is held: words, of which narrow elements that are loaded one by one have one each."""
-        count, size = 1 if self._is_one else self.width, bits_of(self._element)
+        count, size = 1 if self.is_one else self.width, bits_of(self._element)
         if size >= _WORD:
             return ir.VectorType.get([count], self._element)
         word = min(_WORD, count * size) if self.at_once else _WORD
@@ -121,7 +121,7 @@ class Read:
             held = _where([pieces.exists(*place) for place in self._places()], held)
         if held.type != self._loaded:
             held = self._unpacked(held)
-        return vector.broadcast(self._piece, vector.extract(held, [], [0])) if self._is_one else held
+        return vector.broadcast(self._piece, vector.extract(held, [], [0])) if self.is_one else held
 
     def _unpacked(self, held: ir.Value) -> ir.Value:
         """The elements that are held as words."""
@@ -136,7 +136,7 @@ class Read:
 
     @property
     def _loaded(self) -> ir.VectorType:
-        return ir.VectorType.get([1 if self._is_one else self.width], self._element)
+        return ir.VectorType.get([1 if self.is_one else self.width], self._element)
 
     @property
     def _element(self) -> ir.Type:
@@ -164,7 +164,7 @@ class Read:
         return self._axes[self.across] == staging.neighbors(source)
 
     @property
-    def _is_one(self) -> bool:
+    def is_one(self) -> bool:
         """Whether one element is for all: along the piece the operand is broadcast, or the piece is within a group."""
         if not self._axes or (along := self._axes[self.across]) is None:
             return True
@@ -184,7 +184,7 @@ class Read:
 
     def _places(self) -> list[list[Index]]:
         """Where each element of the piece is."""
-        place, along = self._place(), None if self._is_one else self._axes[self.across]
+        place, along = self._place(), None if self.is_one else self._axes[self.across]
         return [
             [add(index, each) if axis == along else index for axis, index in enumerate(place)]
             for each in range(1 if along is None else self.width)

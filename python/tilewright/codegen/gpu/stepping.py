@@ -110,7 +110,7 @@ class Stepping(Sharing):
                 if held:
                     BEHIND[self._family](less(later, upper), lambda: self._store_held(block, later, slot, held))
             else:
-                self._enter(block, k)
+                self._enter_step(block, k)
                 filling.finish(self._fillings, slot, filling.begin(self._fillings))
                 gpu.barrier()
                 results = self._multiply(block, slot)
@@ -153,21 +153,12 @@ class Stepping(Sharing):
             return False
         return self._multiplier.copies and self._multiplier.sizes.stages > 1 and self._aligned and as_it_lies
 
-    def _enter(self, block: ir.Block, k: ir.Value) -> None:
-        """Emits what the step at `k` does for itself: where slices start, and how far they go."""
-        self._values[block.arguments[0]] = k
-        for op in block.operations:
-            one = op.operation
-            vectors = one.results and isinstance(one.results[0].type, ir.VectorType)
-            if one.name == "vector.create_mask" or (not vectors and one.name not in _BLOCK_ONLY):
-                self._emit(one)
-
     def _copy(self, block: ir.Block, k: ir.Value, upper: ir.Value, slot: Index) -> None:
         """Begins the copies for the step at `k` into a slot, if there is such a step; they are a group either way."""
         if not self._copied:
             return
         with when(less(k, upper)):
-            self._enter(block, k)
+            self._enter_step(block, k)
             for tile, tiled in self._copied:
                 staging.begin_copies(tile, slot, self._source(tiled), self._team)
         nvvm.cp_async_commit_group()
@@ -181,14 +172,14 @@ class Stepping(Sharing):
             return []
 
         def load() -> list[ir.Value]:
-            self._enter(block, k)
+            self._enter_step(block, k)
             return filling.begin(self._fillings)
 
         return if_else(less(k, upper), load, lambda: held, [each.type for each in held])
 
     def _store_held(self, block: ir.Block, k: ir.Value, slot: Index, held: Sequence[ir.Value]) -> None:
         """Stores what is held of the step at `k` into a slot; that of a step that there is not is never read."""
-        self._enter(block, k)
+        self._enter_step(block, k)
         filling.finish(self._fillings, slot, held)
 
     def _multiply(self, block: ir.Block, slot: Index) -> list[ir.Value]:
@@ -264,8 +255,6 @@ ROW_MULTIPLE = "row_multiple"
 """The attribute of a function that says of how many elements its operands' rows are multiples."""
 _STORED_SLOTS = 2
 """Slots of tiles that threads store: what is held for a later step than the next one would take registers for each step."""
-_BLOCK_ONLY = frozenset({"scf.yield", "vector.transfer_write", "memref.alloc", "memref.dealloc"})
-"""Ops without results that a thread has of its own: the end of a step, and the buffers of what prologues make."""
 
 
 @dataclass(frozen=True, slots=True)

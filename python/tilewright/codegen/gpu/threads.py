@@ -32,6 +32,8 @@ from tilewright.mlir.dialects import arith, gpu, memref, vector
 
 _AT_ONCE, _FEWER_AT_ONCE = 16, 8
 """Sums of a thread that are finished at once; and of f64, where polynomials of them are computed."""
+_BLOCK_ONLY = frozenset({"scf.yield", "vector.transfer_write", "memref.alloc", "memref.dealloc"})
+"""Ops without results that a thread has of its own: the end of a step, and the buffers of what prologues make."""
 
 
 def over_blocks(function: ir.Operation) -> ir.Operation:
@@ -168,6 +170,15 @@ class Sharing:
         for number, operand in enumerate(op.operands):
             new.operands[number] = self._of(operand)
         self._values |= dict(zip(op.results, new.results, strict=True))
+
+    def _enter_step(self, block: ir.Block, k: ir.Value) -> None:
+        """Emits what the step at `k` does for itself: where slices start, and how far they go."""
+        self._values[block.arguments[0]] = k
+        for op in block.operations:
+            one = op.operation
+            vectors = one.results and isinstance(one.results[0].type, ir.VectorType)
+            if one.name == "vector.create_mask" or (not vectors and one.name not in _BLOCK_ONLY):
+                self._emit(one)
 
     def _over_k(self, op: ir.Operation) -> None:
         """Emits what a thread does for the loop over K."""

@@ -20,17 +20,27 @@ def axes_of(argument: ir.Value) -> int:
 
 def reads_of(over_k: ir.Operation) -> list[ir.Operation]:
     """What reads A and B for the product of a loop over K, behind whatever only widens their elements."""
+    return [stored_of(prologues.forms(operand)[-1][0]) for operand in multiplied(over_k)]
+
+
+def multiplied(over_k: ir.Operation) -> list[ir.Value]:
+    """The vectors of A and B that the product of a loop over K multiplies."""
     contracts = [op.operation for op in body(over_k).operations if op.operation.name == "vector.contract"]
     if len(contracts) != 1:
         raise LoweringError(f"{len(contracts)} products of a block", stage="threads", expected="one vector.contract")
-    reads = []
-    for operand in contracts[0].operands[:2]:
-        stored, _ = prologues.forms(operand)[-1]
-        read = defined_by(stored, "vector.transfer_read")
-        if read is None or prologues.made_in(read) is not None:
-            raise LoweringError("what a prologue computes cannot be copied in boxes", stage="threads")
-        reads.append(read)
-    return reads
+    return list(contracts[0].operands)[:2]
+
+
+def stored_of(vector: ir.Value) -> ir.Operation:
+    """What reads a vector of the block from an operand as it is stored.
+
+    Raises:
+        LoweringError: It is computed.
+    """
+    read = defined_by(vector, "vector.transfer_read")
+    if read is None or prologues.made_in(read) is not None:
+        raise LoweringError("what a prologue computes cannot be copied in boxes", stage="threads")
+    return read
 
 
 def place_of(view: ir.Value, of: Callable[[ir.Value], ir.Value]) -> list[Index]:

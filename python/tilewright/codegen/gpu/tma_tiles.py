@@ -15,7 +15,7 @@ from tilewright.schedules.gpu.warpgroup import ROW_BYTES
 
 _SWIZZLED_ROWS = 8
 """Rows after which the pattern of a swizzle repeats."""
-_ATOM, WIDE_ATOM = 16, 32
+ATOM, WIDE_ATOM = 16, 32
 """Bytes that a swizzle moves at once, and those of elements of 32 bits that lie across K, of which half as many rows are a pattern."""
 ROW_TILE_BYTES = _SWIZZLED_ROWS * ROW_BYTES
 """Bytes of so many rows: how far apart those are that follow, in descriptors of matrices."""
@@ -35,7 +35,7 @@ class Box:
     operand: int
     shape: tuple[int, ...]
     swizzle: int
-    atom: int = _ATOM
+    atom: int = ATOM
 
     def of_rank(self, axes: int) -> Box:
         """The box for an array of so many axes, of which those of a batch come first."""
@@ -66,12 +66,18 @@ class BoxedTile:
 
     def box(self, axes: int) -> Box:
         """What is copied at once, of an operand of so many axes."""
-        return Box(self.operand, (self.outer // self.parts, self.inner), ROW_BYTES, self.atom).of_rank(axes)
+        shape = self.outer // self.parts, self.inner // self.packed
+        return Box(self.operand, shape, ROW_BYTES, self.atom).of_rank(axes)
+
+    @property
+    def packed(self) -> int:
+        """Elements that share a byte, of which arrays then are."""
+        return max(1, 8 // self.bits)
 
     @property
     def atom(self) -> int:
         """Bytes that its swizzle moves at once."""
-        return _ATOM if self.along_k or self.bits < 32 else WIDE_ATOM
+        return ATOM if self.along_k or self.bits < 32 else WIDE_ATOM
 
     @property
     def box_bytes(self) -> int:

@@ -5,13 +5,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from tilewright.codegen.gpu import grouped
 from tilewright.codegen.gpu.mma_types import as_stored
 from tilewright.codegen.gpu.tma_tiles import Box
 from tilewright.codegen.gpu.warp_group_fragments import WarpGroups
 from tilewright.codegen.gpu.warpgroups import Specialized
+from tilewright.codegen.gpu.weight_groups import WeightGroups
 from tilewright.codegen.gpu.wgmma import TYPES
 from tilewright.mlir import ir
-from tilewright.schedules.gpu.warpgroup import WarpGroupTile
+from tilewright.schedules.gpu.warpgroup import WarpGroupTile, makes_weights
 from tilewright.spec import MatmulSpec
 from tilewright.targets.gpu import GpuTarget
 
@@ -21,7 +23,7 @@ MOST_BATCH_AXES = 3
 
 def does(spec: MatmulSpec, target: GpuTarget) -> bool:
     """Elements of 16 bits in every layout; others where they lie along K: only of the former instructions take both orders."""
-    types = _types(spec, target)
+    types = _types(spec, target) or _of_weights(spec)
     # Rows that are not aligned take another strategy, whose sums are of another order.
     if (
         types is None
@@ -38,9 +40,12 @@ def share(
     loop: ir.Operation, spec: MatmulSpec, target: GpuTarget, sizes: WarpGroupTile, aligned: bool, boxed: bool
 ) -> Sequence[Box]:
     """Makes the loop over blocks the code of a thread; returns the boxes in which operands are copied."""
-    types = _types(spec, target)
-    assert types is not None, "the strategy does it"
-    shared = Specialized(loop, WarpGroups(sizes), types, boxes_of_c=boxed)
+    types, of_weights = _types(spec, target), _of_weights(spec)
+    if types is not None:
+        shared = Specialized(loop, WarpGroups(sizes), types, boxes_of_c=boxed)
+    else:
+        assert of_weights is not None, "the strategy does it"
+        shared = WeightGroups(loop, WarpGroups(sizes), of_weights, grouped.of(spec), boxes_of_c=boxed)
     shared.run()
     return shared.boxes
 
@@ -51,3 +56,9 @@ def _types(spec: MatmulSpec, target: GpuTarget) -> tuple[str, str] | None:
     if names is None or not set(names) <= set(TYPES):
         return None
     return TYPES[names[0]], TYPES[names[1]]
+
+
+def _of_weights(spec: MatmulSpec) -> tuple[str, str] | None:
+    """The same where consumers make B of what is stored (`held_weights`)."""
+    kind = spec.a_type.name
+    return (TYPES[kind], TYPES[kind]) if makes_weights(spec) else None

@@ -139,7 +139,7 @@ class Specialized(Sharing):
     def _place_tiles(self, over_k: ir.Operation) -> None:
         """Where tiles are, how they are copied, and which of C a block has."""
         sizes = self._sizes
-        self._reads = reads_of(over_k)
+        self._reads = self._sources(over_k)
         tiles = [self._tile(number, read) for number, read in enumerate(self._reads)]
         self._tiles = tiles[0], tiles[1]
         self._slot_bytes = sum(each.bytes for each in tiles)
@@ -150,6 +150,10 @@ class Specialized(Sharing):
         rows, columns = self._tile_counts()
         self._order = TileOrder(rows, columns, sizes.band, sizes.cluster, sizes.split)
         self._stores = self._box_stores()
+
+    def _sources(self, over_k: ir.Operation) -> list[ir.Operation]:
+        """What reads A and B as they are stored."""
+        return reads_of(over_k)
 
     def _initialize(self, *rings: Ring, meet: Callable[[], None] = begin_cluster) -> None:
         """Has one thread initialize barrier objects, after which all threads that use them meet; those of clusters by `meet`."""
@@ -281,7 +285,7 @@ class Specialized(Sharing):
             mask = arith.constant(ir.IntegerType.get_signless(16), (1 << tile.parts) - 1)
         for part in range(tile.count):
             target = cluster_address(shared.pointer(self._memory, add(start, part * tile.box_bytes)))
-            coordinates = [add(inner, part * tile.inner), outer, *reversed(entry)]
+            coordinates = [div(add(inner, part * tile.inner), tile.packed), outer, *reversed(entry)]
             nvvm.cp_async_bulk_tensor_shared_cluster_global(
                 target, self._maps[number], [*map(shared.as_i32, coordinates)], barrier, [], multicast_mask=mask
             )

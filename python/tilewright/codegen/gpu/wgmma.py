@@ -189,6 +189,22 @@ class Products:
         nvvm.wgmma_commit_group_sync_aligned()
         return results
 
+    def begin_held(
+        self, slot: ir.Value, fragments: Sequence[Sequence[Sequence[ir.Value]]], k: int, sums: Sequence[ir.Value]
+    ) -> list[ir.Value]:
+        """The same of the first matrix in registers: of each 64 rows, and of each instruction from `k` on, four of a thread."""
+        nvvm.wgmma_fence_aligned()
+        second = self._order[1]
+        depth = _DEPTH_BYTES * 8 // self.tiles[second].bits
+        start, results = self._descriptor(second, slot, 0), []
+        for held, sum_ in zip(fragments, sums, strict=True):
+            for number, registers in enumerate(held):
+                b = advanced(start, self.tiles[second].place(0, k + number * depth))
+                sum_ = self.instruction.begin_held(registers, b, sum_, depth)  # noqa: PLW2901
+            results.append(sum_)
+        nvvm.wgmma_commit_group_sync_aligned()
+        return results
+
     def add(self, sums: Sequence[ir.Value], more: Sequence[ir.Value]) -> list[ir.Value]:
         """Sums of sums, when all products have been waited for."""
         instruction = self.instruction

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from tilewright.dtypes import DType
 from tilewright.errors import ScheduleError
 from tilewright.mlir import ir
 from tilewright.schedules import steps
@@ -23,6 +24,8 @@ _MOST_SUMS = ROWS * _MOST_COLUMNS
 """Sums of a warp group at most: more than 128 registers of a thread leave too few for the rest."""
 _MOST_OF_A_BOX = 256
 """Elements of a box along an axis. Source: CUDA Driver API, cuTensorMapEncodeTiled."""
+_HELD_DEPTH = 16
+"""Elements along K of an instruction that takes the first matrix from registers."""
 _LEAST_STAGES = 2
 _MOST_BLOCKS = 8
 """Blocks of a cluster at most, on every chip."""
@@ -30,7 +33,30 @@ _MOST_BLOCKS = 8
 
 def atom(spec: MatmulSpec) -> int:
     """Elements of a row of the widest swizzle pattern."""
-    return ROW_BYTES * 8 // spec.a_stored.bits
+    return row_of(spec.a_stored)
+
+
+def makes_weights(spec: MatmulSpec) -> bool:
+    """Whether consumers can make B of what is stored in 4 or 8 bits, in registers: floats of 16 bits, as A's are stored.
+
+    Pairs of neighbors along K share a register, and a step over K what they are made with.
+    """
+    codes, multiplied = spec.b_stored, spec.a_stored
+    if spec.prologue_a or multiplied.kind != "float" or multiplied.bits != 16 or spec.b_type != spec.a_type:
+        return False
+    if codes.bits not in (4, 8) or not spec.transposed[1]:
+        return False
+    return all(set(each.axes) <= {"g", "n"} and _fits(each.group, row_of(codes)) for each in spec.chain_b.operands)
+
+
+def row_of(stored: DType) -> int:
+    """Elements of a row of the widest swizzle pattern."""
+    return ROW_BYTES * 8 // stored.bits
+
+
+def _fits(group: int, step: int) -> bool:
+    """Whether all elements along K of an instruction share one of an operand, with so many in a group, or 0 for all."""
+    return not group or (group % _HELD_DEPTH == 0 and max(step, group) % min(step, group) == 0)
 
 
 def check_atoms(spec: MatmulSpec, bm: int, bn: int) -> None:

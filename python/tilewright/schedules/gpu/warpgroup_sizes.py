@@ -9,7 +9,7 @@ from math import prod
 from typing import Any
 
 from tilewright.errors import ScheduleError
-from tilewright.schedules.gpu.warpgroup import ROW_BYTES, ROWS, WarpGroupTile, atom, check_atoms
+from tilewright.schedules.gpu.warpgroup import ROW_BYTES, ROWS, WarpGroupTile, atom, check_atoms, makes_weights, row_of
 from tilewright.schedules.gpu.warpgroup_time import SUM_BYTES, Work, cycles, traffic
 from tilewright.schedules.steps.block_tile import with_sizes
 from tilewright.spec import MatmulSpec
@@ -49,6 +49,8 @@ _MENU: tuple[Mapping[str, int], ...] = (
 )
 """What calls of a kernel with dynamic extents choose from: few rows, few tiles, parts of K, many tiles. Each is compiled when it is
 first chosen."""
+_MOST_HELD = 128
+"""Rows of a tile at most where weights are made in registers: with the weights of a step, their sums leave enough of these."""
 _SHAPE = frozenset({"bm", "bn", "consumers", "pingpong", "cluster", "split", "swapped"})
 
 
@@ -61,12 +63,14 @@ def sizes(spec: MatmulSpec, target: GpuTarget, given: Mapping[str, int]) -> Warp
     stored = spec.a_stored
     short = stored.bits == 8 and stored.kind == "float"
     # Instructions sum 8-bit floats with fewer bits than f32 has; each step's sums are added to others, which take registers too.
-    chosen = {"bk": ROW_BYTES * 8 // stored.bits, "bn": _FEWER_COLUMNS if short else _COLUMNS, "promote": int(short)}
+    chosen = {"bk": row_of(stored), "bn": _FEWER_COLUMNS if short else _COLUMNS, "promote": int(short)}
+    if makes_weights(spec):
+        chosen |= {"bk": row_of(spec.b_stored), "bn": _FEWER_COLUMNS, "bm": _MOST_HELD, "swapped": 1}
     if not _SHAPE & set(given):
         chosen |= _shape(spec, target, chosen)
     chosen |= given
     rows, columns = chosen.get("bm", _ROWS), chosen["bn"]
-    chosen.setdefault("stages", _stages((rows + columns) * chosen["bk"] * stored.bits // 8, chosen.get("consumers", 2)))
+    chosen.setdefault("stages", _stages(_slot(spec, rows, columns, chosen["bk"]), chosen.get("consumers", 2)))
     made = with_sizes(WarpGroupTile, chosen)
     check(spec, target, made)
     return made
@@ -82,6 +86,17 @@ def check(spec: MatmulSpec, target: GpuTarget, made: WarpGroupTile) -> None:
             expected=f"a multiple of {_INTEGER_COLUMNS} above {_FREE_COLUMNS}",
         )
     check_atoms(spec, made.bm, made.bn)
+    if makes_weights(spec) and (not made.swapped or made.bk % row_of(spec.b_stored)):
+        raise ScheduleError(
+            f"bk={made.bk}, swapped={made.swapped} for weights that are made of {spec.b_stored}",
+            where="schedule parameters",
+            expected=f"swapped=1, for they are multiplied from registers, and bk a multiple of {row_of(spec.b_stored)}",
+        )
+
+
+def _slot(spec: MatmulSpec, rows: int, columns: int, depth: int) -> int:
+    """Bytes of the tiles of a step."""
+    return (rows * spec.a_stored.bits + columns * spec.b_stored.bits) * depth // 8
 
 
 def ranked(spec: MatmulSpec, target: GpuTarget) -> list[WarpGroupTile]:
@@ -150,6 +165,9 @@ def _open_shape(spec: MatmulSpec, usual: Mapping[str, int]) -> dict[str, int]:
 
 def _candidates(spec: MatmulSpec, work: Work, usual: Mapping[str, int]) -> Iterator[WarpGroupTile]:
     """Sizes that are compared: tiles of one and of two consumers, pairs of blocks that share the tile of B, parts of K."""
+    if makes_weights(spec):
+        yield from _held_candidates(spec, work, usual["bk"])
+        return
     most = _MOST_SUMS // (1 + bool(usual["promote"]))
     tiles = [(bm, bn, 0) for bm in _TILE_ROWS for bn in _TILE_COLUMNS]
     if work.m <= _MOST_SWAPPED:
@@ -171,6 +189,19 @@ def _candidates(spec: MatmulSpec, work: Work, usual: Mapping[str, int]) -> Itera
             yield WarpGroupTile(**shape, cluster=2)
 
 
+def _held_candidates(spec: MatmulSpec, work: Work, bk: int) -> Iterator[WarpGroupTile]:
+    """The same where consumers make weights in registers: few rows or many, parts of K."""
+    rows = {min(_few(spec, work.m), most) for most in (_MOST_HELD // 2, _MOST_HELD)}
+    most_split = -(-work.k // bk) // _LEAST_STEPS
+    for bm in sorted(rows):
+        for bn in _SWAPPED_COLUMNS:
+            consumers = min(2, bn // ROWS)
+            room = _stages(_slot(spec, bm, bn, bk), consumers) * _slot(spec, bm, bn, bk)
+            for split in _SPLITS:
+                if split == 1 or (split <= most_split and bm * bn * SUM_BYTES <= room):
+                    yield WarpGroupTile(bm=bm, bn=bn, bk=bk, consumers=consumers, swapped=True, split=split)
+
+
 def _few(spec: MatmulSpec, m: int) -> int:
     """So many rows as columns of instructions."""
     granule = 8 if spec.a_stored.kind == "float" else _INTEGER_COLUMNS
@@ -186,7 +217,8 @@ def _work(spec: MatmulSpec) -> Work | None:
     if len(known) < len(extents):
         return None
     m, n, k, *batch = known
-    return Work(m, n, k, prod(batch), spec.a_stored.bits // 8, -(-spec.c_type.bits // 8))
+    bits = spec.b_stored.bits if makes_weights(spec) else 0
+    return Work(m, n, k, prod(batch), spec.a_stored.bits // 8, -(-spec.c_type.bits // 8), code_bits=bits)
 
 
 def _stages(slot: int, consumers: int) -> int:

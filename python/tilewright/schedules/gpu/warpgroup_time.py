@@ -39,6 +39,12 @@ _SPLIT_CYCLES = 3000
 """An estimate: three meetings of the blocks of a cluster, each of which waits for all that its threads have begun in memory."""
 _MEMORY_BYTES_EACH = 24
 """An estimate: from memory a cycle, to a multiprocessor that has a few slots on their way."""
+_PAIRS_A_CYCLE = 2 * 32
+"""Elements that a warp loads at once of codes in shared memory, a cycle: two by each thread."""
+_PAIR_INSTRUCTIONS: Mapping[int, int] = MappingProxyType({4: 9, 8: 6})
+"""Instructions that make a register of two codes of so many bits, as machine code has them: of integers, with scales of f32."""
+_ISSUED = 4
+"""Instructions that a multiprocessor begins a cycle: one of each scheduler."""
 SUM_BYTES = 4
 """Of a sum."""
 _TRANSPOSED = 2
@@ -56,6 +62,7 @@ class Work:
         batch: Products.
         bytes_in: Of an element of A and B.
         bytes_out: Of an element of C.
+        code_bits: Of an element of B where consumers make weights of it in registers; 0 where it is multiplied as it is stored.
     """
 
     m: int
@@ -64,11 +71,17 @@ class Work:
     batch: int
     bytes_in: int
     bytes_out: int
+    code_bits: int = 0
 
     @property
-    def memory_bytes(self) -> int:
+    def bytes_of_b(self) -> float:
+        """Of an element of B."""
+        return self.code_bits / 8 or self.bytes_in
+
+    @property
+    def memory_bytes(self) -> float:
         """Of A, B and C, each once."""
-        operands = (self.m + self.n) * self.k * self.bytes_in
+        operands = (self.m * self.bytes_in + self.n * self.bytes_of_b) * self.k
         return self.batch * (operands + self.m * self.n * self.bytes_out)
 
 
@@ -85,7 +98,7 @@ def cycles(work: Work, sizes: WarpGroupTile) -> float:
     end = _TILE_CYCLES + sizes.bm * sizes.bn * work.bytes_out / _C_BYTES * (_TRANSPOSED if sizes.swapped else 1)
     if sizes.split > 1:
         end += _SPLIT_CYCLES + sizes.bm * sizes.bn * SUM_BYTES * (1 / _SHARED_BYTES + 1 / _FAR_BYTES)
-    processors = -(-tiles // places) * (steps * _step_cycles(sizes, sizes.bk * work.bytes_in) + end)
+    processors = -(-tiles // places) * (steps * _step_cycles(work, sizes) + end)
     active = min(tiles, places) * sizes.blocks
     memory = work.memory_bytes / min(_MEMORY_BYTES, _MEMORY_BYTES_EACH * active)
     return max(processors, end + traffic(work, sizes) / _L2_BYTES, end + memory)
@@ -94,17 +107,23 @@ def cycles(work: Work, sizes: WarpGroupTile) -> float:
 def traffic(work: Work, sizes: WarpGroupTile) -> float:
     """Bytes of A and B that leave the L2 cache, what lies outside of them included."""
     blocks = _tiles(work, sizes) * sizes.cluster
-    return blocks * (sizes.bm + sizes.bn / sizes.cluster) * work.k * work.bytes_in
+    return blocks * (sizes.bm * work.bytes_in + sizes.bn / sizes.cluster * work.bytes_of_b) * work.k
 
 
-def _step_cycles(sizes: WarpGroupTile, depth: int) -> float:
-    """Cycles of a step over K, of `depth` bytes, of a multiprocessor."""
+def _step_cycles(work: Work, sizes: WarpGroupTile) -> float:
+    """Cycles of a step over K of a multiprocessor."""
+    depth = sizes.bk * work.bytes_in
     instructions = sizes.down // ROWS * depth // _DEPTH_BYTES
     products = instructions * sizes.across / _COLUMNS_A_CYCLE
     # What instructions read, and what copies write.
-    moved = instructions * (ROWS + sizes.across) * _DEPTH_BYTES + (sizes.bm + sizes.bn) * depth
-    shared = moved / _SHARED_BYTES
-    return max(products, shared, (sizes.bm + sizes.bn) * depth / _L2_BYTES_EACH, _STEP_CYCLES)
+    copied = (sizes.bm * work.bytes_in + sizes.bn * work.bytes_of_b) * sizes.bk
+    first = 0 if work.code_bits else ROWS
+    moved = instructions * (first + sizes.across) * _DEPTH_BYTES + copied
+    shared, made = moved / _SHARED_BYTES, 0.0
+    if work.code_bits:
+        pairs = sizes.bn * sizes.bk / _PAIRS_A_CYCLE
+        shared, made = shared + pairs, pairs * _PAIR_INSTRUCTIONS[work.code_bits] / _ISSUED
+    return max(products, shared, made, copied / _L2_BYTES_EACH, _STEP_CYCLES)
 
 
 def _tiles(work: Work, sizes: WarpGroupTile) -> int:
