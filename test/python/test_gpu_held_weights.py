@@ -8,9 +8,10 @@ import subprocess
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import tilewright as tw
-from gpu_kernels import check, check_that_breaking_is_caught
+from gpu_kernels import array, check, check_that_breaking_is_caught
 from tilewright.emit.gpu import tool
 from tilewright.errors import ScheduleError
 from tilewright.runtime import gpu
@@ -33,10 +34,10 @@ def weights(b: str, m: int | None = 13, group: int = 32, **further: Any) -> tw.M
     ("spec", "parameters"),
     [
         (weights("i4"), FEW),
-        (weights("u4", entry={"zero_point": "u8"}, c="bf16", epilogue=(tw.bias("n"),)), {**FEW, "split": 2}),
+        (weights("u4", entry={"zero_point": "u8", "scale_type": "bf16"}, c="bf16", epilogue=(tw.bias("n"),)), {**FEW, "split": 2}),
         (weights("i8", group=0, batch=(2,), b_batch=(), beta=1), {"bm": 16, "bn": 128, "stages": 3}),
         # Groups longer than a step, a transposed A, two groups of 64 rows of each consumer; a number for all.
-        (weights("u8", 80, 256, a="f16", layout="tt"), {"bm": 128, "bn": 256, "stages": 2}),
+        (weights("u8", 60, 256, a="f16", layout="tt", entry={"scale_type": "f16"}), {"bm": 64, "bn": 256, "stages": 2}),
         (weights("i8", 20, k=130, prologue_b=(tw.dequantize(0.25, type="bf16"),)), {"bm": 8, "bn": 64, "pingpong": 1, "stages": 2}),
         (weights("f8E4M3FN", n=16), FEW),
         (weights("f4E2M1FN", entry={"scale_type": "bf16"}), FEW),
@@ -56,6 +57,21 @@ def test_every_size_by_one_kernel_and_rows_that_are_not_aligned() -> None:
     assert {aligned for aligned, _ in kernel._made} == {True}
     check(kernel, weights("i8", 3, 0, n=4, k=40), aligned=False)
     assert (False, True) in kernel._made
+
+
+@pytest.mark.parametrize(("b", "a", "zero"), [("i4", "bf16", 0), ("u4", "bf16", "u8"), ("u4", "f16", 8), ("i8", "f16", "i8")])
+def test_weights_are_the_same_numbers_as_in_f32(b: str, a: str, zero: int | str) -> None:
+    spec = weights(b, 16, n=16, k=256, a=a, entry={"zero_point": zero, "scale_type": a})
+    kernel, rng = gpu.compile(spec, EMULATED, "warpgroup", FEW), np.random.default_rng(0)
+    _, codes, scales, *zeros = (array(each, rng) for each in spec.operands)
+    kind = scales.dtype
+    one = np.zeros((16, 256), kind)
+    one[np.arange(16), rng.permutation(256)[:16]] = 1  # C is some of the weights.
+    numbers = codes if spec.b_stored.bits == 8 else tw.unpack_nibbles(codes, b, 256)
+    centered = numbers.astype(np.float32) - np.repeat(zeros[0] if zeros else [[zero] * 8], 32, 1).astype(np.float32)
+    expected = (centered * np.repeat(scales, 32, 1).astype(np.float32)).astype(kind).astype(np.float32)
+    assert (kernel(one, codes, scales, *zeros) == expected[:, one.argmax(1)].T).all()
+    assert not re.search(r"cvt\.rn\.f32\.[su](8|16|32)\s", kernel.asm["ptx"].split("wgmma.mma_async")[3])
 
 
 def test_what_cannot_be_made_in_registers_is_for_another_strategy() -> None:

@@ -8,8 +8,8 @@ from collections.abc import Mapping
 from tilewright.build.constants import zero
 from tilewright.build.index import Index, add, less, mul
 from tilewright.build.loops import if_else, loop
-from tilewright.build.usedef import body
-from tilewright.codegen.gpu import prologues
+from tilewright.build.usedef import body, function_of
+from tilewright.codegen.gpu import prologues, short_products
 from tilewright.codegen.gpu.barriers import meet_warp
 from tilewright.codegen.gpu.grouped import Grouped, number_of
 from tilewright.codegen.gpu.held_weights import DEPTH, HeldWeights
@@ -41,6 +41,16 @@ class WeightGroups(Specialized):
         """Makes it; `grouped` are the operands with an element for each group along K."""
         super().__init__(loop, groups, types, boxes_of_c=boxes_of_c)
         self._reading = Reading(self._of, self._extents, aligned=False, groups=grouped)
+
+    def run(self) -> None:
+        """Makes the loop the code of a thread.
+
+        Raises:
+            LoweringError: There is an op in it that cannot be shared.
+        """
+        function = function_of(self._loop)
+        super().run()
+        short_products.rewrite(function)
 
     def _sources(self, over_k: ir.Operation) -> list[ir.Operation]:
         """A as it is stored, and the codes of B; the prologue of these is for consumers."""

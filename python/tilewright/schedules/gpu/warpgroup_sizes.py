@@ -6,6 +6,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from math import prod
+from types import MappingProxyType
 from typing import Any
 
 from tilewright.errors import ScheduleError
@@ -51,6 +52,12 @@ _MENU: tuple[Mapping[str, int], ...] = (
 first chosen."""
 _MOST_HELD = 128
 """Rows of a tile at most where weights are made in registers: with the weights of a step, their sums leave enough of these."""
+_PAIR_INSTRUCTIONS: Mapping[tuple[int, bool], int] = MappingProxyType(
+    {(4, True): 7, (4, False): 9, (8, True): 6, (8, False): 6}
+)
+"""Instructions that make a register of two codes of so many bits, counted in machine code: with scales of the type that is multiplied, or
+of others."""
+_INTEGERS = frozenset({"i8", "u8"})
 _SHAPE = frozenset({"bm", "bn", "consumers", "pingpong", "cluster", "split", "swapped"})
 
 
@@ -217,8 +224,13 @@ def _work(spec: MatmulSpec) -> Work | None:
     if len(known) < len(extents):
         return None
     m, n, k, *batch = known
-    bits = spec.b_stored.bits if makes_weights(spec) else 0
-    return Work(m, n, k, prod(batch), spec.a_stored.bits // 8, -(-spec.c_type.bits // 8), code_bits=bits)
+    bytes_in, bytes_out = spec.a_stored.bits // 8, -(-spec.c_type.bits // 8)
+    if not makes_weights(spec):
+        return Work(m, n, k, prod(batch), bytes_in, bytes_out)
+    is_short = all(each.type == spec.a or each.type in _INTEGERS for each in spec.chain_b.operands)
+    codes = spec.b_stored
+    instructions = _PAIR_INSTRUCTIONS[codes.bits, is_short and codes.kind != "float"]
+    return Work(m, n, k, prod(batch), bytes_in, bytes_out, codes.bits, instructions)
 
 
 def _stages(slot: int, consumers: int) -> int:

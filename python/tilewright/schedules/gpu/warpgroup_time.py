@@ -41,8 +41,6 @@ _MEMORY_BYTES_EACH = 24
 """An estimate: from memory a cycle, to a multiprocessor that has a few slots on their way."""
 _PAIRS_A_CYCLE = 2 * 32
 """Elements that a warp loads at once of codes in shared memory, a cycle: two by each thread."""
-_PAIR_INSTRUCTIONS: Mapping[int, int] = MappingProxyType({4: 9, 8: 6})
-"""Instructions that make a register of two codes of so many bits, as machine code has them: of integers, with scales of f32."""
 _ISSUED = 4
 """Instructions that a multiprocessor begins a cycle: one of each scheduler."""
 SUM_BYTES = 4
@@ -63,6 +61,7 @@ class Work:
         bytes_in: Of an element of A and B.
         bytes_out: Of an element of C.
         code_bits: Of an element of B where consumers make weights of it in registers; 0 where it is multiplied as it is stored.
+        pair_instructions: Those of a thread that make a register of two such elements.
     """
 
     m: int
@@ -72,6 +71,7 @@ class Work:
     bytes_in: int
     bytes_out: int
     code_bits: int = 0
+    pair_instructions: int = 0
 
     @property
     def bytes_of_b(self) -> float:
@@ -122,7 +122,7 @@ def _step_cycles(work: Work, sizes: WarpGroupTile) -> float:
     shared, made = moved / _SHARED_BYTES, 0.0
     if work.code_bits:
         pairs = sizes.bn * sizes.bk / _PAIRS_A_CYCLE
-        shared, made = shared + pairs, pairs * _PAIR_INSTRUCTIONS[work.code_bits] / _ISSUED
+        shared, made = shared + pairs, pairs * work.pair_instructions / _ISSUED
     return max(products, shared, made, copied / _L2_BYTES_EACH, _STEP_CYCLES)
 
 
