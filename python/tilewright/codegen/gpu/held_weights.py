@@ -109,7 +109,7 @@ class HeldWeights:
 
     def _register(self, codes: ir.Value, row: int, k: int, found: Mapping[_Place, ir.Value]) -> ir.Value:
         """A register of what the prologue makes of two codes."""
-        pieces = {self._all[_B].op.results[0]: codes}
+        pieces: dict[ir.Value, ir.Value] = {self._all[_B].op.results[0]: codes}
         for number, read in self._all.items():
             if number != _B:
                 span = self._span(number)
@@ -133,7 +133,10 @@ class HeldWeights:
             for k in range(0, self.depth, self._span(number))
         ]
         by_column = {
-            row: {number_of(read.op.operands[0]): read for read in self.source.reads(add(column, _place_of(row)), 0, _PAIR)}
+            row: {
+                number_of(read.op.operands[0]): read
+                for read in self.source.reads(add(column, _place_of(row)), 0, _PAIR)
+            }
             for row in range(2 * self.groups)
         }
         return {

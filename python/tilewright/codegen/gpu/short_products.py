@@ -105,10 +105,7 @@ def _narrow(codes: ir.Value, kind: ir.VectorType, *, signed: bool) -> tuple[_Ran
 
     def make() -> ir.Value:
         wide = arith.extui(ir.IntegerType.get_signless(_WORD), vector.extract(word.operands[0], [], [0]))
-        if bits == _NIBBLE:  # Copies of the byte do not meet: one instruction, where a shift and an or are two.
-            both = arith.muli(wide, _number(1 | 1 << 16 - bits))
-        else:
-            both = arith.ori(wide, arith.shli(wide, _number(16 - bits)))
+        both = _spread(wide, bits)
         low = (1 << bits) - 1
         taken = arith.andi(both, _number(low | low << 16))
         named = float_.base ^ bias
@@ -117,6 +114,13 @@ def _narrow(codes: ir.Value, kind: ir.VectorType, *, signed: bool) -> tuple[_Ran
         return arith.subf(vector.bitcast(kind, one), _floats(kind, (1 << float_.mantissa) + bias))
 
     return limits, make
+
+
+def _spread(word: ir.Value, bits: int) -> ir.Value:
+    """A word with the second of two numbers of few bits in the upper half too."""
+    if bits == _NIBBLE:  # Copies of the byte do not meet: one instruction, where a shift and an or are two.
+        return arith.muli(word, _number(1 | 1 << 16 - bits))
+    return arith.ori(word, arith.shli(word, _number(16 - bits)))
 
 
 def _number(number: int) -> ir.Value:

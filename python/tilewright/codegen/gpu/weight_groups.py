@@ -59,7 +59,9 @@ class WeightGroups(Specialized):
         element = ir.VectorType(stored.results[0].type).element_type
         forms = [made for made, _ in prologues.forms(b) if ir.VectorType(made.type).element_type == element]
         if not forms:
-            raise LoweringError(f"B is not made {element} before it is multiplied", stage="threads", expected="A's type")
+            raise LoweringError(
+                f"B is not made {element} before it is multiplied", stage="threads", expected="A's type"
+            )
         self._block, self._made = body(over_k), prologues.Computed(forms[-1], 0, self._reading)
         codes = [read.op for read in self._made.reads(0, 0, 1) if number_of(read.op.operands[0]) == 1]
         return [stored, stored_of(codes[0].results[0])]
@@ -89,7 +91,10 @@ class WeightGroups(Specialized):
             found = weights.finish(held)
             for first in range(0, sizes.bk, _AT_ONCE):
                 fragments = [
-                    [weights.fragment(codes, self._lane, group, k_, found) for k_ in range(first, first + _AT_ONCE, DEPTH)]
+                    [
+                        weights.fragment(codes, self._lane, group, k_, found)
+                        for k_ in range(first, first + _AT_ONCE, DEPTH)
+                    ]
                     for group in range(sizes.groups)
                 ]
                 sums = self._products.begin_held(turn.slot, fragments, first, sums)
@@ -98,8 +103,8 @@ class WeightGroups(Specialized):
             meet_warp()  # All of its threads have read their codes.
             self._ring.release(turn.slot, self._lane)
             scf.yield_([*sums, *later, *self._ring.after(turn).values])
-        sums, (_, turn) = list(over.results)[: sizes.groups], _held_and_turn(list(over.results)[sizes.groups :])
-        return sums, turn
+        results: list[ir.Value] = list(over.results)
+        return results[: sizes.groups], _held_and_turn(results[sizes.groups :])[1]
 
     def _release_last(self, steps: ir.Value, turn: Turn) -> None:
         """Each step has released its slot."""

@@ -200,7 +200,7 @@ class Products:
         for held, sum_ in zip(fragments, sums, strict=True):
             for number, registers in enumerate(held):
                 b = advanced(start, self.tiles[second].place(0, k + number * depth))
-                sum_ = self.instruction.begin_held(registers, b, sum_, depth)  # noqa: PLW2901
+                sum_ = self.instruction.begin_held(registers, b, sum_, depth)
             results.append(sum_)
         nvvm.wgmma_commit_group_sync_aligned()
         return results
