@@ -134,8 +134,8 @@ ROWS = (
     ),
     Mutant(
         "codegen/gpu/tma_tiles.py",
-        "return _ATOM if self.along_k or self.bits < 32 else WIDE_ATOM",
-        "return _ATOM",
+        "return ATOM if self.along_k or self.bits < 32 else WIDE_ATOM",
+        "return ATOM",
         ("test_gpu_tensor_memory.py", "test_gpu_warpgroup.py"),
     ),
     Mutant(
