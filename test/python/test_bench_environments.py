@@ -3,6 +3,7 @@
 
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -109,3 +110,11 @@ def test_set_up_says_what_became_of_each(capsys, monkeypatch):
     assert main(["bench", "setup", "--peers", "xla"]) == 1
     assert "jax: ERROR: no such wheel" in capsys.readouterr().out
     assert main(["bench", "setup", "--peers", "nosuch"]) == 2
+
+
+def test_of_two_that_make_the_same_one_does():
+    runs = Runs()
+    with ThreadPoolExecutor() as both:
+        made = list(both.map(lambda _: environments.setup("numpy", runs), range(2)))
+    assert sorted(each.new for each in made) == [False, True]
+    assert len(runs.commands) == 3

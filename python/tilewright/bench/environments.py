@@ -6,6 +6,7 @@ They are in the folder that `knobs` names; `tilewright bench setup` makes them w
 
 from __future__ import annotations
 
+import fcntl
 import json
 import shutil
 import subprocess
@@ -116,7 +117,7 @@ def setup(
     name: str,
     run: Callable[[list[str]], subprocess.CompletedProcess[str]] | None = None,
 ) -> Made:
-    """Makes an environment, unless it is there already; a failure leaves nothing behind.
+    """Makes an environment, unless it is there already; a failure leaves nothing behind. Of processes that make the same one, one does.
 
     Args:
         name: Which one.
@@ -130,10 +131,16 @@ def setup(
         raise TilewrightError(
             "no folder for the peers", where="bench", remedy="Set TILEWRIGHT_PEERS_DIR to a folder that can be written"
         )
+    place.mkdir(parents=True, exist_ok=True)
+    with (place / f".{name}.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)  # Waits while another process makes it.
+        return _made(name, place / name, run or _run)
+
+
+def _made(name: str, target: Path, run: Callable[[list[str]], subprocess.CompletedProcess[str]]) -> Made:
     if python(name) is not None:
-        return Made(name, None, _megabytes(place / name), new=False)
+        return Made(name, None, _megabytes(target), new=False)
     row = ENVIRONMENTS[name]
-    target = place / name
     shutil.rmtree(target, ignore_errors=True)
     interpreter = str(target / "bin" / "python")
     commands = (
@@ -152,7 +159,7 @@ def setup(
         [interpreter, "-I", "-c", f"import numpy, ml_dtypes, {row.imports}"],
     )
     for each in commands:
-        done = (run or _run)(each)
+        done = run(each)
         if done.returncode:
             shutil.rmtree(target, ignore_errors=True)
             return Made(name, _reason(done), 0.0, new=False)
