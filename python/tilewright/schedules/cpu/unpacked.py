@@ -34,7 +34,8 @@ def unpacked(spec: MatmulSpec, target: Target, blocking: Blocking) -> ir.Module:
                 acc += A[ir:ir+mr, k:k+t] * B[k:k+t, jr:jr+nr]
               C[ir:ir+mr, jr:jr+nr] = acc
 
-    The step t is 1 but for types of which the target's instruction takes several products at once, when K has whole steps.
+    The step t is 1 but for types of which the target's instruction takes several products at once. What is left of K then, less than a
+    step, is widened and added after the loop over k; where K is in several blocks that do not have whole steps, all of it is.
     """
     with steps.script() as script:
         steps.record(script.functions, unpacked, blocking, target)
@@ -64,6 +65,10 @@ def register_tiles(
     dot = target.dots(spec.a_type.name, spec.b_type.name)[-1]
     open_k = isinstance(spec.k, Dim)
     step = next(each for each in (dot.step, dot.least, 1) if divided_by(spec.k, each) and (open_k or p.kc % each == 0))
+    # The last, short step of a block of all of K is done in the type of the sum.
+    short_step = not (open_k or spec.deterministic) and step < dot.least < spec.k <= p.kc
+    if short_step:
+        step = dot.least
     size_of = knobs.sizes(axes, spec, target, p, unit_of_k=step)
     tile = batch_loops.match_result(script, spec)
     # Loops whose last tile is short, outermost first, and what is done about it.
@@ -75,7 +80,11 @@ def register_tiles(
         if not isinstance(spec.n, Dim) and spec.n % nc:
             short.append((loop, steps.peel))
     # A step of several elements needs a block of K whose size is known.
-    kc = p.kc if step == 1 or open_k else next(size for size in range(p.kc, 0, -step) if spec.k % size == 0)
+    kc = (
+        p.kc
+        if step == 1 or open_k or short_step
+        else next(size for size in range(p.kc, 0, -step) if spec.k % size == 0)
+    )
     if kc < most(spec.k) and not spec.fused:
         tile, _ = steps.tile(tile, [0, 0, size_of["kc"] if kc == p.kc else kc])
     for sizes, size, extent, block, unit in (
@@ -103,6 +112,8 @@ def register_tiles(
         tile, loop = steps.tile(tile, [0, 0, step])
         if open_k and step > 1:
             steps.specialize_tiles(loop, unit=step, whole=True)
+        elif short_step:
+            steps.peel(loop)
     steps.clean(script.functions)
     tile = steps.match_product(script.functions, spec)
     if not divided_by(spec.n, lanes):
@@ -115,7 +126,7 @@ def register_tiles(
     steps.vectorize_product(tile, script.functions, spec)
     if spec.fused and not spec.dynamic:
         steps.vectorize_epilogue(steps.match_marked(script.functions, steps.EPILOGUE))
-    steps.keep_accumulators(script.functions, looped=looped)
+    steps.keep_accumulators(script.functions, looped=looped, short_step=short_step)
     if spec.fused and spec.dynamic:  # Sums of a short vector are one only now.
         steps.vectorize_epilogue(steps.match_marked(script.functions, steps.EPILOGUE))
     if spec.beta == 0 or spec.fused:

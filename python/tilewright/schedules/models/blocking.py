@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import replace
-from functools import cache
+from functools import cache, partial
 
 from tilewright.dims import most as most_of
 from tilewright.dtypes import DType, dtype
@@ -24,6 +24,7 @@ from tilewright.schedules.models.code_tables import table
 from tilewright.schedules.models.sizes import MAX_SIZE, Blocking, ceil_div, even, held_bytes
 from tilewright.spec import MatmulSpec
 from tilewright.targets.base import Target
+from tilewright.targets.dots import Dot
 
 # What a load costs beside the multiply-adds that hide it, in issue slots. On a Zen 5 core a 12 x 2 tile (14 loads for 24
 # multiply-adds) runs at 0.92 of the rate of a 6 x 4 tile (10 loads), which a quarter of a slot a load explains.
@@ -95,7 +96,9 @@ _ROWS_BY_COLUMNS = ((2, 7, 8), (3, 6, 6))
 holds it."""
 
 
-def register_tiles(target: Target, lanes: int, *, fused: bool = True, rows: int = 1) -> Iterator[tuple[int, int]]:
+def register_tiles(
+    target: Target, lanes: int, *, fused: bool = True, rows: int = 1, held: int = 0
+) -> Iterator[tuple[int, int]]:
     """All (mr, nr) that fit the vector registers.
 
     They hold the accumulators, a row of B, a broadcast element of A and, where multiply and add are two instructions
@@ -103,7 +106,7 @@ def register_tiles(target: Target, lanes: int, *, fused: bool = True, rows: int 
     an element of A by lane, a step over k is as long as a register has lanes: they hold a register of each row of A, and as
     many rows of B, because LLVM loads them all before it uses the first. Where it multiplies several `rows` by as many
     columns, they hold all of B for it, and five of A: with three, 12 x 8 sums reach 94 % of the bound on neoverse-v2, and are
-    spilled at some K; 10 x 8 reach 92 and are not.
+    spilled at some K; 10 x 8 reach 92 and are not. `held` more hold something else.
     """
     others = 1 if fused and target.fuses else 2
     for vectors in range(1, target.vector_registers):
@@ -111,7 +114,7 @@ def register_tiles(target: Target, lanes: int, *, fused: bool = True, rows: int 
             operands = mr + vectors * lanes if target.by_lane else vectors + others
             if rows > 1:
                 operands = vectors * lanes // rows + 5
-            if mr * vectors + operands <= target.vector_registers:
+            if mr * vectors + operands + held <= target.vector_registers:
                 yield mr, vectors * lanes
 
 
@@ -196,11 +199,12 @@ def register_tile(
     fused: bool = True,
     rows: int = 1,
     products: int = 1,
+    held: int = 0,
 ) -> tuple[int, int]:
     """The register tile with which an m x n result takes the fewest cycles, as `result_cycles` counts them.
 
     With `nr`, the best of that many columns; with `lanes`, of vectors of that many; `most` rows at most, a multiple of
-    `rows`; `fused` as for `register_tiles`. With several `products` of the same rows, each has so many columns.
+    `rows`; `fused` and `held` as for `register_tiles`. With several `products` of the same rows, each has so many columns.
     """
     lanes = lanes or target.lanes(element)
 
@@ -212,7 +216,7 @@ def register_tile(
 
     fitting = (
         tile
-        for tile in register_tiles(target, lanes, fused=fused, rows=rows)
+        for tile in register_tiles(target, lanes, fused=fused, rows=rows, held=held)
         if tile[0] <= most and nr in (None, tile[1]) and tile[1] % (products * lanes) == 0
     )
     mr, columns = min(fitting, key=cycles)
@@ -415,15 +419,26 @@ def unpacked_blocking(spec: MatmulSpec, target: Target) -> Blocking:
     most = min(max(spec.m, 1), max(held - 1, 1) if held < _ROWS_OF_A_TILE else held)
     if spec.n <= lanes:
         most = min(most, _STREAMS)
-    mr, nr = register_tile(target, spec.acc_type, spec.m, spec.n, lanes=lanes, most=most, padded=False)
-    if nr == 2 * lanes and mr > _PAIRS_OF_VECTORS:
-        most = min(most, _PAIRS_OF_VECTORS)
-        mr, nr = register_tile(target, spec.acc_type, spec.m, spec.n, lanes=lanes, most=most, padded=False)
+    dot = target.dots(*spec.multiplied)[-1]
+    tile_of = partial(
+        register_tile, target, spec.acc_type, spec.m, spec.n, lanes=lanes, padded=False, held=_interleaving(dot, target)
+    )
+    mr, nr = tile_of(most=most)
+    if nr == 2 * lanes < spec.n + lanes and mr > _PAIRS_OF_VECTORS:
+        mr, nr = tile_of(most=min(most, _PAIRS_OF_VECTORS))
     kc, deepest = max(spec.k, 1), depth(target, nr * spec.b_type.bytes)
     if spec.m > mr and kc * nr * spec.b_type.bytes > target.l2.bytes * _PANEL_SHARE:
-        block = _divisor(kc, deepest, target.dots(*spec.multiplied)[-1].step)
+        block = _divisor(kc, deepest, dot.step)
         kc = block if 2 * block > deepest else kc
     return Blocking(mr=mr, nr=nr, mc=max(spec.m, 1), nc=max(spec.n, 1), kc=kc)
+
+
+def _interleaving(dot: Dot, target: Target) -> int:
+    """Registers that rows of B take while they are interleaved: a row, and what says how, for whole vectors and for a last, short one.
+
+    Without them LLVM moves all sums about in every step: bf16 18 x 44 x 390 with 9 x 48 sums took 1.7 times as long as packed (Zen 5).
+    """
+    return dot.depth // 2 + 1 if dot.depth > 1 and target.vector_registers >= _MANY_REGISTERS else 0
 
 
 def row_gap(target: Target, element: DType) -> int:

@@ -36,6 +36,8 @@ _ROWS_COMPUTED = 4
 """Rows up to which a B that a prologue makes is computed as it is read, and above which it is packed first. Measured on Zen 4 with B of
 1024 x 1024, streamed and packed, in GFLOP/s: f8E4M3FN 1 row 70 and 30, 4 rows 112 and 103, 8 rows 136 and 139, 16 rows 117 and 173;
 i8 by i4 1 row 50 and 41, 4 rows 127 and 135; bf16 by u4 1 row 24 and 18, 4 rows 69 and 66."""
+_MOST_INTERLEAVINGS = 3
+"""Times that pairs of elements of B are interleaved anew before packing them is repaid; groups of four are far less often."""
 NARROW_PRODUCTS = 32
 """Products of a column of A by an element of B from which on packing B is repaid where elements are narrower than the sum."""
 
@@ -200,7 +202,10 @@ def _packing_narrow_pays(spec: MatmulSpec, target: Target) -> bool:
     by i8, for which signs are turned, 113 and 166 and 73 and 132.
     """
     dot = target.dots(spec.a_type.name, spec.b_type.name)[-1]
-    if spec.k % dot.step:  # Unpacked, every product would be one of widened elements.
+    near = spec.k * spec.n * spec.b_type.bytes <= _L2_SHARES * target.l2.bytes
+    if target.masked and dot.depth > 1 and near and (spec.k % dot.step or spec.n >= target.lanes(spec.acc_type)):
+        return _interleavings(spec, target) > _MOST_INTERLEAVINGS // (dot.depth - 1)
+    if spec.k % dot.step:
         return spec.rows_of_b >= NARROW_PRODUCTS // dot.depth // 2
     if spec.n < target.lanes(spec.acc_type):
         whole = target.dot(
@@ -208,3 +213,13 @@ def _packing_narrow_pays(spec: MatmulSpec, target: Target) -> bool:
         )  # A tile of sixteen columns takes as long as one row of them in vectors.
         return spec.rows_of_b >= _TILE_ROWS if whole.is_tile else dot.flip
     return spec.rows_of_b >= NARROW_PRODUCTS // dot.depth
+
+
+def _interleavings(spec: MatmulSpec, target: Target) -> int:
+    """How often each element of B is interleaved unpacked: once for each tile of rows that meets it.
+
+    Measured on Zen 5, times the speed of packed, with up to 50 rows and 1024 columns, and up to 1024 along K: bf16 in one tile 1.3 to 2.1,
+    two 0.95 to 1.4, three 0.97 to 1.27, four and five 0.90 to 1.17; u8 by i8 in one 0.9 to 3.9, two 0.5 to 1.2 where K is more than 36.
+    Of a B that L2 does not nearly hold fewer are repaid: bf16 18 x 2048 x 2048, in three, 0.61.
+    """
+    return blocking.ceil_div(spec.m, blocking.unpacked_blocking(spec, target).mr) * (spec.rows_of_b // spec.m)

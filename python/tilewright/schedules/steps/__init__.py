@@ -175,9 +175,10 @@ def consumers(op: Handle, result: int = 0) -> Handle:
     return transform.GetConsumersOfResult(transform.AnyOpType.get(), op, result).result
 
 
-def enclosing_loop(op: Handle) -> Handle:
-    """The innermost ``scf.for`` around `op`."""
-    return transform.get_parent_op(transform.AnyOpType.get(), op, op_name="scf.for", deduplicate=True)
+def enclosing_loop(op: Handle, *, exists: bool = True) -> Handle:
+    """The innermost ``scf.for`` around `op`; without `exists`, nothing where `op`, a single one, is in no loop."""
+    kind = transform.AnyOpType.get()
+    return transform.get_parent_op(kind, op, op_name="scf.for", deduplicate=True, allow_empty_results=not exists)
 
 
 def split(handle: Handle, count: int) -> list[Handle]:
@@ -478,8 +479,10 @@ def keep_partial_sums(functions: Handle) -> None:
     clean(functions)
 
 
-def keep_accumulators(functions: Handle, *, looped: bool) -> None:
+def keep_accumulators(functions: Handle, *, looped: bool, short_step: bool = False) -> None:
     """Keeps the accumulators of vectorized matmul tiles in registers over the loops over k around them, if there are.
+
+    With `short_step`, a last, short step over k is in none of these loops.
 
     Before: ``for k: vc = read c; write c <- contract(a[k], b[k], vc)``. After::
 
@@ -495,11 +498,20 @@ def keep_accumulators(functions: Handle, *, looped: bool) -> None:
         apply(functions, structured.apply_patterns_linalg_pad_vectorization)
         clean(functions)
 
-    fold_pads()
-    if looped:
-        loops = enclosing_loop(match(functions, "vector.contract"))
+    def hoist(loops: Handle) -> None:
         transform.apply_licm(loops)
         loop.loop_hoist_loop_invariant_subsets(loops)
+
+    fold_pads()
+    if looped:
+        contracts = match(functions, "vector.contract")
+        if short_step:
+            each = transform.ForeachOp([], [contracts])
+            with ir.InsertionPoint(each.body):
+                hoist(enclosing_loop(each.bodyTargets[0], exists=False))
+                transform.YieldOp([])
+        else:
+            hoist(enclosing_loop(contracts))
         fold_pads()
 
 
