@@ -38,15 +38,6 @@ void runTasks(void *, int32_t count, void (*call)(void *data, int32_t index), vo
     call(data, i);
 }
 
-/// Tells `runTasks` in which run it is.
-struct Running {
-  Running(const Functions *table, const KernelContext *context) {
-    running = context;
-    runningTable = table;
-  }
-  ~Running() { running = nullptr; }
-};
-
 std::vector<int64_t> integers(const Json &list) {
   std::vector<int64_t> found;
   for (const Json &each : list.list())
@@ -87,10 +78,34 @@ View viewOf(const Json &given) {
   return view;
 }
 
+std::vector<std::string> texts(const Json &list) {
+  std::vector<std::string> found;
+  for (const Json &each : list.list())
+    found.push_back(each.text());
+  return found;
+}
+
 Group groupOf(const Json &given) {
-  Group group{{}, given["entry"].text(), given["plain"].boolean(), {}, {}, viewOf(given["result"]), {}};
-  for (const Json &each : given["nodes"].list())
-    group.nodes.push_back(each.text());
+  Group group{};
+  group.nodes = texts(given["nodes"]);
+  if (const Json *cache = given.find("cache")) {
+    group.results = texts((*cache)["results"]);
+    group.cache = Cache{(*cache)["one"].text(),
+                        (*cache)["many"].text(),
+                        (*cache)["heads"].integer(),
+                        (*cache)["kv_heads"].integer(),
+                        (*cache)["head"].integer(),
+                        (*cache)["turned"].boolean(),
+                        (*cache)["interleaved"].boolean(),
+                        texts((*cache)["operands"])};
+    if (group.results.size() != 3)
+      throw std::runtime_error("attention with a cache has another number of results than three");
+    return group;
+  }
+  group.entry = given["entry"].text();
+  group.isPlain = given["plain"].boolean();
+  group.result = viewOf(given["result"]);
+  group.results = {group.result.value};
   for (int i = 0; i < 2; ++i)
     group.transposed[i] = given["transposed"].list().at(static_cast<size_t>(i)).boolean();
   for (const Json &each : given["operands"].list())
@@ -164,11 +179,21 @@ struct Seen {
   }
 };
 
-using TensorEntry = int32_t(const Tensor *const *tensors);
 using PlainEntry = int32_t(int64_t m, int64_t n, int64_t k, const void *a, int64_t lda, const void *b, int64_t ldb,
                            void *c, int64_t ldc);
 using PackEntry = int32_t(int64_t k, int64_t n, const void *b, int64_t ldb, void *packed);
 using BytesEntry = int64_t(int64_t k, int64_t n);
+
+constexpr size_t alignment = 64;
+
+/// A matrix of bytes from one of two elements in a byte.
+void unpack(const unsigned char *halves, int64_t rows, int64_t columns, unsigned char *into) {
+  for (int64_t row = 0; row < rows; ++row, halves += (columns + 1) / 2)
+    for (int64_t column = 0; column < columns; ++column)
+      *into++ = column % 2 ? halves[column / 2] >> 4 : halves[column / 2] & 15;
+}
+
+} // namespace
 
 void checkStatus(int32_t status, const std::string &name) {
   static const char *const reasons[] = {"",
@@ -182,16 +207,41 @@ void checkStatus(int32_t status, const std::string &name) {
     throw std::runtime_error("the kernel " + name + " " + (status > 0 && status < 7 ? reasons[status] : "failed"));
 }
 
-constexpr size_t alignment = 64;
-
-/// A matrix of bytes from one of two elements in a byte.
-void unpack(const unsigned char *halves, int64_t rows, int64_t columns, unsigned char *into) {
-  for (int64_t row = 0; row < rows; ++row, halves += (columns + 1) / 2)
-    for (int64_t column = 0; column < columns; ++column)
-      *into++ = column % 2 ? halves[column / 2] >> 4 : halves[column / 2] & 15;
+Running::Running(const Functions *table, const KernelContext *context) {
+  running = context;
+  runningTable = table;
 }
 
-} // namespace
+Running::~Running() { running = nullptr; }
+
+std::vector<int64_t> shapeOf(const Session &session, const Value *value) {
+  auto *info = session.get<GetTensorTypeAndShape, TensorInfo *>(value);
+  std::vector<int64_t> shape(session.get<GetDimensionsCount, size_t>(info));
+  session.call<GetDimensions>(info, shape.data(), shape.size());
+  ReleaseTensorInfo::call(session.table(), info);
+  return shape;
+}
+
+Bindings::Bindings(const Session &session, const Node *fused, const std::vector<const Node *> &nodes) {
+  for (const ValueInfo *each : session.inputs(fused))
+    inputs.emplace(session.name(each), inputs.size());
+  for (const Node *node : nodes)
+    for (const ValueInfo *each : session.inputs(node))
+      if (each && session.get<IsConstant, bool>(each))
+        constants[session.name(each)] = each;
+}
+
+const ValueInfo *Bindings::constant(const std::string &name) const {
+  auto found = constants.find(name);
+  return found == constants.end() ? nullptr : found->second;
+}
+
+size_t Bindings::input(const std::string &name) const {
+  auto found = inputs.find(name);
+  if (found == inputs.end())
+    throw std::runtime_error("no value is called \"" + name + "\"");
+  return found->second;
+}
 
 Plan::Plan(const std::string &path) {
   std::ifstream file(path);
@@ -239,33 +289,20 @@ void Kernel::Free::operator()(void *memory) const { std::free(memory); }
 Kernel::Kernel(const Session &given, const Plan &whole, const Group &own, const Node *fused,
                const std::vector<const Node *> &nodes)
     : session(given), plan(whole), group(own), entry(plan.function(own.entry + (own.isPlain ? "" : "_tensors"))) {
-  std::map<std::string, size_t> inputs;
-  for (const ValueInfo *each : session.inputs(fused))
-    inputs.emplace(session.name(each), inputs.size());
-  std::map<std::string, const ValueInfo *> constants;
-  for (const Node *node : nodes)
-    for (const ValueInfo *each : session.inputs(node))
-      if (each && session.get<IsConstant, bool>(each))
-        constants[session.name(each)] = each;
+  Bindings bindings(session, fused, nodes);
   for (const View &view : group.operands) {
     Bound &bound = operands.emplace_back();
-    auto constant = constants.find(view.value);
-    if (constant != constants.end())
-      keep(bound, view, constant->second);
-    else if (inputs.count(view.value))
-      bound.input = inputs[view.value];
+    if (const ValueInfo *constant = bindings.constant(view.value))
+      keep(bound, view, constant);
     else
-      throw std::runtime_error("no value is called \"" + view.value + "\"");
+      bound.input = bindings.input(view.value);
   }
 }
 
 void Kernel::keep(Bound &bound, const View &view, const ValueInfo *value) {
   const auto *initial = session.get<GetInitializer, const Value *>(value);
   const auto *data = session.get<GetTensorData, const void *>(initial);
-  auto *info = session.get<GetTensorTypeAndShape, TensorInfo *>(initial);
-  bound.shape.resize(session.get<GetDimensionsCount, size_t>(info));
-  session.call<GetDimensions>(info, bound.shape.data(), bound.shape.size());
-  ReleaseTensorInfo::call(session.table(), info);
+  bound.shape = shapeOf(session, initial);
   auto size = static_cast<int64_t>(session.get<GetTensorBytes, size_t>(initial));
   if (view.isHalved) {
     int64_t rows = view.extents[0], columns = view.extents[1];
@@ -302,10 +339,7 @@ void Kernel::run(KernelContext *context) const {
     shapes.push_back(bound.shape);
     if (bound.input) {
       const auto *value = session.get<KernelContextGetInput, const Value *>(context, *bound.input);
-      auto *info = session.get<GetTensorTypeAndShape, TensorInfo *>(value);
-      shapes.back().resize(session.get<GetDimensionsCount, size_t>(info));
-      session.call<GetDimensions>(info, shapes.back().data(), shapes.back().size());
-      ReleaseTensorInfo::call(session.table(), info);
+      shapes.back() = shapeOf(session, value);
       places.push_back(const_cast<void *>(session.get<GetTensorData, const void *>(value)));
     } else
       places.push_back(bound.constant.get());

@@ -45,9 +45,19 @@ struct Extent {
   std::optional<size_t> operand;
 };
 
+/// Attention with a cache of f32, ONNX Runtime's GroupQueryAttention.
+struct Cache {
+  std::string one, many; // The kernels for one row of queries, and for any number.
+  int64_t heads, kvHeads, head;
+  bool isTurned, isInterleaved;      // By their positions; pairs are neighbors.
+  std::vector<std::string> operands; // By their places; empty: not there.
+};
+
 /// Nodes that one kernel computes.
 struct Group {
-  std::vector<std::string> nodes; // As `describe` has them.
+  std::vector<std::string> nodes;   // As `describe` has them.
+  std::vector<std::string> results; // Their names. The first one names the group.
+  std::optional<Cache> cache;       // Where there is one, nothing below is used.
   std::string entry;
   bool isPlain; // The entry is that of a product of two matrices.
   bool transposed[2];
@@ -74,15 +84,50 @@ private:
   void *library = nullptr;
 };
 
+/// Where the values of a group come from: the inputs of the node in its place, or constants of the model.
+class Bindings {
+public:
+  Bindings(const Session &session, const Node *fused, const std::vector<const Node *> &nodes);
+
+  /// A constant of that name, or null.
+  const ValueInfo *constant(const std::string &name) const;
+  /// Which input has the name. Throws std::runtime_error where none has.
+  size_t input(const std::string &name) const;
+
+private:
+  std::map<std::string, size_t> inputs;
+  std::map<std::string, const ValueInfo *> constants;
+};
+
+std::vector<int64_t> shapeOf(const Session &session, const Value *value);
+
+/// The entry of a kernel that takes tensors, the result last.
+using TensorEntry = int32_t(const Tensor *const *tensors);
+/// Throws std::runtime_error where an entry returned another status than 0.
+void checkStatus(int32_t status, const std::string &name);
+
+/// Tells kernels in which run this thread is, whose threads they use.
+struct Running {
+  Running(const Functions *table, const KernelContext *context);
+  ~Running();
+};
+
+/// What computes a group in a session.
+class Computation {
+public:
+  virtual ~Computation() = default;
+  /// Computes the results of a run. Throws std::runtime_error.
+  virtual void run(KernelContext *context) const = 0;
+};
+
 /// A group in a session: its kernel, and copies of its constants, packed where the kernel takes them so.
-class Kernel {
+class Kernel : public Computation {
 public:
   /// `fused` is the node in place of the group, `nodes` are those of the group. Throws std::runtime_error.
   Kernel(const Session &session, const Plan &plan, const Group &group, const Node *fused,
          const std::vector<const Node *> &nodes);
 
-  /// Computes the result of a run. Throws std::runtime_error.
-  void run(KernelContext *context) const;
+  void run(KernelContext *context) const override;
 
 private:
   struct Free {

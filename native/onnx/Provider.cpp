@@ -5,8 +5,9 @@
 //
 // Options: `kernels`, the file of a plan; or `describe`, the file for the nodes.
 
-#include "Plan.h"
+#include "CachedAttention.h"
 
+#include <algorithm>
 #include <fstream>
 #include <map>
 #include <set>
@@ -48,7 +49,11 @@ private:
   struct OurCompute : Compute {
     OurCompute(const Session &session, const Plan &plan, const Group &group, const Node *fused,
                const std::vector<const Node *> &nodes)
-        : Compute{}, kernel(session, plan, group, fused, nodes), session(session) {
+        : Compute{}, session(session) {
+      if (group.cache)
+        kernel = std::make_unique<CachedAttention>(session, plan, group, fused, nodes);
+      else
+        kernel = std::make_unique<Kernel>(session, plan, group, fused, nodes);
       version = apiVersion;
       createState = [](Compute *, NodeContext *, void **state) -> Status * {
         *state = nullptr;
@@ -56,11 +61,11 @@ private:
       };
       compute = [](Compute *given, void *, KernelContext *context) {
         auto *ours = static_cast<OurCompute *>(given);
-        return ours->session.guarded([&] { ours->kernel.run(context); });
+        return ours->session.guarded([&] { ours->kernel->run(context); });
       };
       releaseState = [](Compute *, void *) {};
     }
-    Kernel kernel;
+    std::unique_ptr<Computation> kernel;
     Session session;
   };
 
@@ -111,9 +116,12 @@ private:
       found.push_back(node->second);
     }
     std::set<const Node *> inside(found.begin(), found.end());
+    auto isResult = [&](const ValueInfo *each) {
+      return std::find(group.results.begin(), group.results.end(), session.name(each)) != group.results.end();
+    };
     for (const Node *node : found)
       for (const ValueInfo *each : session.outputs(node))
-        if (each && session.name(each) != group.result.value && !isInside(each, inside))
+        if (each && !isResult(each) && !isInside(each, inside))
           return;
     FusionOptions options{apiVersion, /*dropsConstants=*/true};
     if (Status *status =
@@ -121,7 +129,7 @@ private:
       ReleaseStatus::call(session.table(), status);
       return;
     }
-    byResult[group.result.value] = &group;
+    byResult[group.results.front()] = &group;
     for (const std::string &words : group.nodes)
       nodes.erase(words);
   }
@@ -139,10 +147,12 @@ private:
   }
 
   Compute *made(const Graph *graph, const Node *fused) const {
-    std::string result = session.name(session.outputs(fused).at(0));
-    auto group = byResult.find(result);
+    auto group = byResult.end();
+    for (const ValueInfo *each : session.outputs(fused))
+      if (group == byResult.end())
+        group = byResult.find(session.name(each));
     if (group == byResult.end())
-      throw std::runtime_error("no group has the result \"" + result + "\"");
+      throw std::runtime_error("a node of other results than a group has");
     return new OurCompute(session, *plan, *group->second, fused, nodesOf(graph));
   }
 

@@ -321,6 +321,79 @@ def attention_operators() -> None:
     compare(made, kernels, given, (2 * 16 * 18 + 40) * UNIT)
 
 
+def grouped_queries(heads: int, kv_heads: int, head: int, *, turned: str = "", packed: bool = False) -> bytes:
+    """A GroupQueryAttention; `turned` is "", "halves" or "neighbors": 16 elements of each head are turned."""
+    fields = {"num_heads": heads, "kv_num_heads": kv_heads, "scale": 0.3, "do_rotary": int(bool(turned))}
+    fields["rotary_interleaved"] = int(turned == "neighbors")
+    width = (heads + 2 * kv_heads) * head if packed else heads * head
+    rest = ["", ""] if packed else ["k", "v"]
+    caches = ["cos", "sin"] if turned else []
+    names = ["q", *rest, "pk", "pv", "ends", "total", *caches]
+    of_past = ["batch", kv_heads, "past", head]
+    inputs: dict[str, Any] = {"q": ["batch", "rows", width], "pk": of_past, "pv": of_past}
+    inputs |= {} if packed else {each: ["batch", "rows", kv_heads * head] for each in "kv"}
+    inputs |= {"ends": (6, ["batch"]), "total": (6, [1])}
+    angles = RNG.uniform(-3, 3, (40, 8)).astype(np.float32)
+    weights = {"cos": np.cos(angles), "sin": np.sin(angles)} if turned else {}
+    made = node("GroupQueryAttention", names, ["y", "nk", "nv"], domain=MICROSOFT, **fields)
+    return model([made], inputs, ["y", "nk", "nv"], weights)
+
+
+@case
+def attention_with_a_cache() -> None:
+    for number, (turned, packed) in enumerate((("", False), ("halves", True), ("neighbors", False))):
+        made = grouped_queries(6, 2, 32, turned=turned, packed=packed)
+        kernels = built(made, f"cache{number}")
+        assert not kernels.left
+        given = []
+        for batch, rows, past in ((2, 7, 0), (2, 1, 5), (1, 3, 9)):
+            shapes = {
+                "q": (batch, rows, 320 if packed else 192),
+                "pk": (batch, 2, past, 32),
+                "pv": (batch, 2, past, 32),
+            }
+            shapes |= {} if packed else dict.fromkeys("kv", (batch, rows, 64))
+            feeds = {name: real(*shape) for name, shape in shapes.items()}
+            ends = np.full(batch, past + rows - 1, np.int32)
+            given.append(feeds | {"ends": ends, "total": np.array([past + rows], np.int32)})
+        # Scores are sums of 32 products of turned numbers, whose error the softmax passes on twice; then a mean of 16 values.
+        compare(made, kernels, given, (2 * 2 * 32 * 38 + 40) * UNIT)
+
+
+@case
+def a_cache_that_is_where_it_was() -> None:
+    made = grouped_queries(4, 2, 32, turned="halves")
+    session = two.session(made, built(made, "shared"))
+    own = ort.InferenceSession(made, providers=["CPUExecutionProvider"])
+    start = {name: real(1, 2, 12, 32) for name in ("pk", "pv")}
+    feeds = {"q": real(1, 1, 128), "k": real(1, 1, 64), "v": real(1, 1, 64)}
+    feeds |= {"ends": np.array([4], np.int32), "total": np.array([5], np.int32)}
+    results = []
+    for each in (session, own):
+        binding, caches = each.io_binding(), {name: ort.OrtValue.ortvalue_from_numpy(x) for name, x in start.items()}
+        for name, x in feeds.items():
+            binding.bind_cpu_input(name, x)
+        for name, given, made_ in (("k", "pk", "nk"), ("v", "pv", "nv")):
+            binding.bind_ortvalue_input(given, caches[f"p{name}"])
+            binding.bind_ortvalue_output(made_, caches[f"p{name}"])
+        binding.bind_output("y")
+        each.run_with_iobinding(binding)
+        results.append([binding.copy_outputs_to_cpu()[-1], *(each.numpy()[:, :, :5] for each in caches.values())])
+    for ours, theirs in zip(*results, strict=True):
+        assert (np.abs(ours - theirs) <= 2 * (2 * 2 * 32 * 38 + 40) * UNIT).all()
+    refused(lambda: session.run(None, feeds | start | {"ends": np.array([14], np.int32)}), "more keys than the cache")
+
+
+@case
+def attention_with_a_cache_that_is_left() -> None:
+    fields = {"num_heads": 2, "kv_num_heads": 1, "local_window_size": 3, "domain": MICROSOFT}
+    nodes = [node("GroupQueryAttention", ["q", "k", "k", "", "", "ends", "total"], ["y", "nk", "nv"], **fields)]
+    nodes.append(node("MatMul", ["y", "w"], ["z"]))
+    inputs = {"q": [1, 4, 16], "k": [1, 4, 8], "ends": (6, [1]), "total": (6, [1])}
+    made = model(nodes, inputs, ["z", "nk", "nv"], {"w": real(16, 4)})
+    assert built(made, "window").left == {"com.microsoft.GroupQueryAttention": 1}
+
+
 @case
 def attention_of_single_nodes() -> None:
     nodes = [

@@ -7,7 +7,7 @@ import hashlib
 import json
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from importlib import import_module
 from os import PathLike, fspath
 from pathlib import Path
@@ -18,6 +18,7 @@ from tilewright.errors import SpecError, TilewrightError
 from tilewright.libraries.build import library
 from tilewright.onnx import graph
 from tilewright.onnx.attention import attention
+from tilewright.onnx.cached import CachedAttention, cached_attention
 from tilewright.onnx.convolutions import convolution
 from tilewright.onnx.graph import Graph, Node
 from tilewright.onnx.groups import Group, Grouping
@@ -34,8 +35,14 @@ _REGISTERED = "tilewright"
 _FORMAT = 1
 _SUFFIX = ".onnx.json"
 
-_FINDERS: Mapping[str, Callable[[Grouping, Node], Group | None]] = MappingProxyType(
-    {"attention": attention, "conv": convolution, "weights": quantized_product, "matmul": product}
+_Group = Group | CachedAttention
+_FINDERS: Mapping[str, Callable[[Grouping, Node], _Group | None]] = MappingProxyType(
+    {
+        "attention": lambda grouping, node: attention(grouping, node) or cached_attention(grouping, node),
+        "conv": convolution,
+        "weights": quantized_product,
+        "matmul": product,
+    }
 )
 OPERATORS = tuple(_FINDERS)
 """What kernels can be built for: attention, convolutions, products by quantized weights, products. The first comes first."""
@@ -106,7 +113,7 @@ def build(
             where="tilewright.onnx.build",
             expected="MatMul, Gemm, Conv, Attention or MatMulNBits of floats, with weights of known extents",
         )
-    specs = list(dict.fromkeys(each.spec for each in groups))
+    specs = list(dict.fromkeys(spec for each in groups for spec in each.specs))
     # A process that has loaded a library gets that one again under its name, whatever has become of the file.
     digest = hashlib.sha256(repr((specs, targets, threads)).encode()).hexdigest()[:8]
     names = {spec: f"{name}_{digest}_{number}" for number, spec in enumerate(specs)}
@@ -118,7 +125,7 @@ def build(
         "format": _FORMAT,
         "library": library_name,
         "threads": threads,
-        "groups": [_named(each, names[each.spec]).json(names[each.spec]) for each in groups],
+        "groups": [each.json(names) for each in groups],
     }
     path = folder / f"{name}{_SUFFIX}"
     text = json.dumps(plan, ensure_ascii=False, separators=(",", ":"))
@@ -133,17 +140,7 @@ def _counted(nodes: Sequence[Node]) -> Mapping[str, int]:
     return MappingProxyType({op: ops.count(op) for op in dict.fromkeys(ops)})
 
 
-def _named(group: Group, name: str) -> Group:
-    """The group with its kernel's name where that packs an operand."""
-    return replace(
-        group,
-        operands=tuple(
-            each if each.pack is None else replace(each, pack=(name, *each.pack[1:])) for each in group.operands
-        ),
-    )
-
-
-def _groups(of: Graph, operators: Sequence[str]) -> list[Group]:
+def _groups(of: Graph, operators: Sequence[str]) -> list[_Group]:
     """The groups of a graph."""
     found = Grouping(of)
     for operator in OPERATORS:

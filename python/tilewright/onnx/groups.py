@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from math import inf
 from types import MappingProxyType
 from typing import Any
@@ -40,9 +40,16 @@ class Group:
         """Whether the kernel's entry is that of a product of two matrices."""
         return isinstance(self.spec, MatmulSpec) and not self.spec.takes_tensors
 
-    def json(self, name: str) -> dict[str, Any]:
-        """As the provider reads it, with the kernel's name."""
-        views = (*self.operands, self.result)
+    @property
+    def specs(self) -> tuple[Spec, ...]:
+        """What its kernels compute."""
+        return (self.spec,)
+
+    def json(self, names_of_kernels: Mapping[Any, str]) -> dict[str, Any]:
+        """As the provider reads it, with the names of kernels by their specs."""
+        name = names_of_kernels[self.spec]
+        operands = [each if each.pack is None else replace(each, pack=(name, *each.pack[1:])) for each in self.operands]
+        views = (*operands, self.result)
         names = dict.fromkeys(each for view in views for each in view.extents if isinstance(each, str))
         numbers = {each: number for number, each in enumerate(names)}
         spec = self.spec
@@ -52,7 +59,7 @@ class Group:
             "entry": name,
             "plain": self.is_plain,
             "transposed": turned,
-            "operands": [each.json(numbers) for each in self.operands],
+            "operands": [each.json(numbers) for each in operands],
             "result": self.result.json(numbers),
             "shape": [[each] if isinstance(each, int) else list(each) for each in self.shape],
         }
@@ -64,11 +71,11 @@ class Grouping:
 
     Attributes:
         graph: The graph.
-        found: The groups.
+        found: The groups, each with `nodes`, `specs` and `json`.
     """
 
     graph: Graph
-    found: list[Group] = field(default_factory=list)
+    found: list[Any] = field(default_factory=list)
 
     def is_free(self, node: Node) -> bool:
         """Whether no group has a node."""
