@@ -32,7 +32,8 @@ class QuantizedWeight:
 
     Attributes:
         codes: Of shape (N, K), or, of elements of four bits, of bytes, (N, ceil(K / 2)), the first of two in the low half.
-        scales: Of shape (N, ceil(K / group)), or (N,) without groups.
+        scales: Of shape (N, ceil(K / group)), or (N,) without groups. `quantize` makes those of groups of integers bfloat16: in groups
+            of 32, scales of f32 are a fifth of what is read. Codes are chosen after a scale is rounded.
         zeros: The code of 0, shaped as the scales; None where it is 0.
         element: Of which type the codes are, "i4".
         group: Elements along K that share a scale; 0: all.
@@ -79,7 +80,8 @@ def quantize(weight: Any, kind: str = "i8", group: int = 0, *, symmetric: bool =
         return QuantizedWeight(codes, scales, None, kind, 0, values.shape[1])
     if kind in _MX:
         return _of(mx_quantize(values.numpy(), _MX[kind]), MX_BLOCK)
-    return _of(quantize_weights(values.numpy(), kind, group, symmetric=symmetric), group)
+    scale_type = "bf16" if group else "f32"
+    return _of(quantize_weights(values.numpy(), kind, group, symmetric=symmetric, scale_type=scale_type), group)
 
 
 def _of(made: Quantized, group: int) -> QuantizedWeight:
@@ -93,7 +95,7 @@ def _tensor(array: Any) -> Any:  # noqa: ANN401 - of numpy's, with ml_dtypes' ty
     """A tensor of an array; scales that are powers of two stay bytes."""
     import numpy as np
 
-    names = {"float8_e4m3fn": torch.float8_e4m3fn, "float8_e5m2": torch.float8_e5m2}
+    names = {"float8_e4m3fn": torch.float8_e4m3fn, "float8_e5m2": torch.float8_e5m2, "bfloat16": torch.bfloat16}
     if array.dtype.name in names:
         return torch.from_numpy(array.view(np.uint8)).view(names[array.dtype.name])
     return torch.from_numpy(array.view(np.uint8) if array.dtype.name == "float8_e8m0fnu" else array)
