@@ -17,7 +17,7 @@ SHAPE = Shape(1, 32, 256)
 def test_what_weights_mean():
     spec = weights.problem(SHAPE, "bf16", "u4:128:u8")
     assert (spec.a, spec.b, spec.layout) == ("bf16", "u4", "nt")
-    assert [(each.shape, each.type.name) for each in spec.further] == [((32, 2), "f32"), ((32, 2), "u8")]
+    assert [(each.shape, each.type.name) for each in spec.further] == [((32, 2), "f16"), ((32, 2), "u8")]
     assert [each.shape for each in weights.problem(SHAPE, "f32", "i8", "nn").further] == [(32,)]
 
 
