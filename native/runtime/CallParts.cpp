@@ -12,6 +12,15 @@ void *Code::address(const std::string &function) const {
   return reinterpret_cast<void *>(nb::cast<uintptr_t>(owner.attr("address_of")(function)));
 }
 
+void tilewright::runtime::raiseTables(const std::string &entry) {
+  nb::dict details;
+  details["where"] = "kernel entry " + entry;
+  details["expected"] =
+      "starts of sequences that never fall, from 0 to the number of rows; lengths from 0 to the number of "
+      "keys; numbers of pages from 0 to how many there are - 1";
+  raiseError("OperandError", "tables name rows, keys or pages that there are not", details);
+}
+
 void tilewright::runtime::raiseStatus(Status status, const std::string &entry) {
   if (status == Status::outOfMemory) {
     PyErr_SetString(PyExc_MemoryError, "no memory for the kernel's packed panels");

@@ -38,6 +38,9 @@ private:
   std::string name;
 };
 
+/// Raises the Python error for tables of a function that do not fit.
+void raiseTables(const std::string &entry);
+
 /// Raises the Python error for a status other than ok.
 void raiseStatus(Status status, const std::string &entry);
 

@@ -163,7 +163,10 @@ PyObject *FunctionCall::run(const Arrays &arrays, const std::vector<PyObject *> 
     for (size_t i = 0; status == Status::wrongPacking && i < arguments; ++i)
       if (tensors[i].packed.isPacked() && !tensors[i].packed.refuse(values[i]))
         return nullptr;
-    raiseStatus(status, code.entryName());
+    if (status == Status::wrongIndex)
+      raiseTables(code.entryName());
+    else
+      raiseStatus(status, code.entryName());
     return nullptr;
   }
   if (results.empty())

@@ -21,6 +21,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import attention_cases
 import ml_dtypes
 import numpy as np
 import pytest
@@ -232,6 +233,24 @@ def attention_on_the_card() -> None:
     out = OnCard(np.zeros(called.result.shape, operands[0].dtype))
     assert kernel(*map(OnCard, operands), out=out, stream=STREAM) is out
     assert is_right(called, out.values, operands), DRIVER.error
+
+
+@case
+def attention_with_tables_on_the_card() -> None:
+    # Tensor maps of pages have four axes, and boxes of a page's keys.
+    spec = tw.AttentionSpec(70, 40, 64, heads=2, kv_heads=1, q="bf16", sequences=3, page=16, causal="lower_right")
+    kernel = gpu.compile(spec, SM_90A, parameters={"bm": 64, "kc": 32})
+    assert [each.shape for each in kernel._stages.boxes] == [(1, 64, 64), (1, 1, 16, 64), (1, 1, 16, 64)]
+    DRIVER.runs(kernel)
+    operands = attention_cases.operands(spec, seed=0)
+    assert is_right(spec, kernel(*operands), operands), DRIVER.error
+    assert DRIVER.last["grid"] == (2, 70 // 64 + 3, 1)
+    out = OnCard(np.zeros(spec.result.shape, operands[0].dtype))
+    assert kernel(*map(OnCard, operands), out=out, stream=STREAM) is out
+    assert is_right(spec, out.values, operands), DRIVER.error
+    pages = operands[5].copy()
+    pages[0, 0] = len(operands[1])
+    refuses(OperandError, "names a page that there is not", lambda: kernel(*operands[:5], pages))
 
 
 @case

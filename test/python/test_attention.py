@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import os
 import pickle
+import re
 import shutil
 import subprocess
 import sys
@@ -20,6 +21,7 @@ from processes import in_new_process
 from products import LEVELS
 from tilewright.emit import operators
 from tilewright.payload.reference import within_bound
+from tilewright.payload.samples import of_operator
 
 PROGRAM = Path(__file__).with_name("attention_guard_pages.py")
 FEW = ("1", "5", "9", "10")
@@ -161,6 +163,84 @@ def test_masks_are_broadcast(shape):
     seen = mask > -0.5
     seen[..., 0] = True
     assert np.allclose(tw.attention(q, k, v, seen), plain(q, k, v, np.where(seen, 0, -np.inf)), atol=1e-6)
+
+
+@pytest.mark.parametrize("number", attention_cases.RAGGED)
+def test_arrays_with_tables(number):
+    spec, _ = attention_cases.specs(number)
+    operands = attention_cases.operands(spec, seed=number)
+    tables = dict(zip([each.name for each in spec.operands[3:]], operands[3:], strict=True))
+    out = np.zeros(spec.result.shape, operands[0].dtype)
+    assert tw.attention(*operands[:3], causal=spec.causal, out=out, **tables) is out
+    assert within_bound(out, tw.reference(spec, *operands), tw.error_bound(spec, *operands)).all()
+
+
+@pytest.mark.parametrize(
+    ("fields", "wrong"),
+    [
+        ({"sequences": 2}, {"k_starts": [0, 5, 10]}),
+        ({"sequences": 2}, {"q_starts": [0, 5, 4]}),
+        ({"sequences": 2}, {"k_starts": [-1, 5, 9]}),
+        ({"batch": (2,), "page": 4}, {"lengths": [9, 13]}),
+        ({"batch": (2,), "page": 4}, {"lengths": [-1, 0]}),
+        ({"batch": (2,), "page": 4}, {"table": [[0, 1, 5], [2, 6, 0]]}),
+        ({"batch": (2,), "page": 4}, {"table": [[0, 1, -1], [2, 3, 4]]}),
+    ],
+)
+def test_tables_that_name_what_there_is_not(fields, wrong):
+    spec = tw.AttentionSpec(4, 9, 8, **fields)
+    operands = of_operator(np.random.default_rng(0), spec)
+    names = [each.name for each in spec.operands]
+    kernel = tw.compile(spec)
+    kernel(*operands)
+    ((name, table),) = wrong.items()
+    operands[names.index(name)] = np.array(table, np.int32)
+    with pytest.raises(tw.OperandError, match="name rows, keys or pages that there are not"):
+        kernel(*operands)
+    with pytest.raises(tw.OperandError, match=f"operand {name}: (names|has)"):
+        tw.reference(spec, *operands)
+
+
+def test_pages_behind_an_entry_are_not_looked_up():
+    spec = tw.AttentionSpec(1, 9, 8, batch=(2,), page=4)
+    q, k, v, lengths, table = of_operator(np.random.default_rng(0), spec)
+    lengths[:] = 5, 0
+    kernel = tw.compile(spec)
+    expected = kernel(q, k, v, lengths, table)
+    table[0, 2], table[1] = -7, 1 << 30
+    assert (kernel(q, k, v, lengths, table) == expected).all()
+
+
+@pytest.mark.parametrize(
+    ("fields", "words"),
+    [
+        ({"sequences": 2, "batch": (2,)}, "batch=()"),
+        ({"sequences": 2, "lengths": True}, "k_starts"),
+        ({"lengths": True}, "a batch, or sequences"),
+        ({"page": 0, "batch": (2,)}, "page is 0"),
+        ({"sequences": -1}, "sequences is -1"),
+        ({"lengths": 1, "batch": (2,)}, "lengths is 1"),
+        ({"page": 4, "batch": (2,), "mask": "f32"}, "mask=None"),
+    ],
+)
+def test_specs_with_tables_that_do_not_fit(fields, words):
+    with pytest.raises(tw.SpecError, match=re.escape(words)):
+        tw.AttentionSpec(4, 9, 8, **fields)
+
+
+def test_arrays_with_tables_that_do_not_fit():
+    q, k = random(2, 3, 8), random(2, 4, 8)
+    starts, lengths = np.array([0, 3], np.int32), np.array([3], np.int32)
+    for tables, words in (
+        ({"q_starts": starts}, "tables: are q_starts; expected q_starts and k_starts"),
+        ({"lengths": lengths}, r"operand q: is of shape \(2, 3, 8\); expected \(\*lengths.shape"),
+        ({"q_starts": starts, "k_starts": starts.astype(np.int64)}, "operand k_starts: element type int64"),
+        ({"q_starts": starts, "k_starts": starts, "mask": random(3, 4)}, "operand mask: is given beside tables"),
+    ):
+        with pytest.raises(tw.OperandError, match=words):
+            tw.attention(q, k, k, **tables)
+    with pytest.raises(tw.OperandError, match=r"operand v: is of shape .*expected \(pages, a divisor"):
+        tw.attention(q[None], k[None], k, lengths=lengths, table=lengths[None])
 
 
 def test_heads_lie_as_a_projection_leaves_them():

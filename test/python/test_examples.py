@@ -77,6 +77,7 @@ def test_every_example_is_run_here():
         "32_scaling.py",
         "33_gpu_operators.py",
         "34_onnxruntime.py",
+        "35_paged_attention.py",
     ]
 
 
@@ -210,6 +211,12 @@ def test_operators_on_a_gpu(run):
     first, second = run(sys.executable, EXAMPLES / "33_gpu_operators.py").splitlines()
     assert ": right; mma_sync, 8 mma.sync" in first
     assert ": right; shared_softmax, 8 mma.sync" in second
+
+
+def test_attention_in_pages(run):
+    lines = run(sys.executable, EXAMPLES / "35_paged_attention.py").splitlines()
+    assert [line.split(" ")[0] for line in lines] == ["prompts", "tokens"] * 2
+    assert lines[2:] == ["prompts on sm_90a: right, tiles of 1 heads", "tokens on sm_90a: right, tiles of 3 heads"]
 
 
 def test_weights_of_a_file(run):

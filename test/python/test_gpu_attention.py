@@ -7,6 +7,7 @@ import re
 from pathlib import Path
 from typing import Any
 
+import attention_cases
 import numpy as np
 import pytest
 import tilewright as tw
@@ -36,12 +37,16 @@ CASES: list[tuple[Any, dict[str, Any], dict[str, Any]]] = [
     (SM_80, THREADS, {"queries": 17, "keys": 33, "head": 20, "heads": 2, "kv_heads": 1, "mask": "u8", "mask_axes": "n"}),
     (SM_80, THREADS, {"queries": 3, "keys": 9, "head": 70, "value_head": 10, "q": "bf16", "k": "f32", "causal": True}),
     (SM_90A, WARPS, {"queries": 33, "keys": 40, "head": 8, "value_head": 24, "heads": 4, "kv_heads": 2, "q": "f16", "scale": 0.3}),
+    (SM_80, WARPS, {"queries": 40, "keys": 70, "head": 24, "heads": 2, "kv_heads": 1, "q": "bf16", "sequences": 4, "causal": True}),
+    (SM_80, WARPS, {"queries": 20, "keys": 40, "head": 24, "heads": 2, "q": "bf16", "batch": (2, 1), "page": 5, "causal": "lower_right"}),
     (GFX942, WAVES, {"queries": 17, "keys": 21, "head": 24, "heads": 2, "q": "bf16", "causal": True}),
     (GFX1100, {**WAVES, "threads": 64}, {"queries": 17, "keys": 21, "head": 24, "q": "f16", "mask": "f16", "mask_axes": "mn"}),
 ]  # fmt: skip
 
 
 def operands_of(spec: tw.AttentionSpec, *, aligned: bool = True) -> list[np.ndarray]:
+    if spec.is_ragged:
+        return attention_cases.operands(spec, seed=0)
     rng = np.random.default_rng(0)
     operands = [array(each, rng, aligned=aligned) for each in spec.operands]
     if spec.mask == "u8":
@@ -78,7 +83,8 @@ def test_rows_that_are_not_aligned_and_any_lengths() -> None:
 @pytest.mark.parametrize("element", ["f32", "f16"])
 def test_vulkan(element: str) -> None:
     pytest.importorskip("vulkan")
-    spec = tw.AttentionSpec(9, 21, 8, heads=2, kv_heads=1, q=element, causal=True)
+    ragged = {"sequences": 3, "page": 4} if element == "f32" else {}
+    spec = tw.AttentionSpec(9, 21, 8, heads=2, kv_heads=1, q=element, causal=True, **ragged)
     operands = [np.ascontiguousarray(each) for each in operands_of(spec)]
     parameters = {"bm": 16, "rows": 2, "threads": 128, "kc": 16}
     assert is_right(spec, tw.compile(spec, target="vulkan", parameters=parameters)(*operands), operands)

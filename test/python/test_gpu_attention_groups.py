@@ -38,6 +38,13 @@ CASES: list[tuple[dict[str, Any], dict[str, Any]]] = [
     ({"bm": 8, "kc": 16, "split": 4, "merged": 8},
      {"queries": 5, "keys": 300, "head": 40, "value_head": 72, "heads": 16, "kv_heads": 2, "q": "bf16", "causal": "lower_right"}),
     ({"bm": 128, "kc": 16, "split": 8}, {"queries": 100, "keys": 90, "head": 64, "q": "f16", "causal": True}),
+    ({"bm": 128, "kc": 32},
+     {"queries": 140, "keys": 210, "head": 40, "heads": 4, "kv_heads": 2, "q": "f16", "sequences": 4, "causal": "lower_right"}),
+    ({"bm": 192, "kc": 32}, {"queries": 150, "keys": 180, "head": 64, "q": "bf16", "batch": (2,), "page": 16}),
+    ({"bm": 128, "kc": 48, "overlap": False, "pingpong": False},
+     {"queries": 150, "keys": 100, "head": 72, "q": "bf16", "sequences": 3, "page": 24, "causal": True}),
+    ({"bm": 16, "kc": 32, "merged": 3, "split": 2},
+     {"queries": 3, "keys": 200, "head": 64, "heads": 6, "kv_heads": 2, "q": "bf16", "batch": (2,), "page": 64, "causal": "lower_right"}),
     ({}, {"queries": 1, "keys": 1500, "head": 128, "heads": 8, "kv_heads": 2, "q": "bf16"}),
     ({}, {"queries": 5, "keys": 133, "head": 256, "q": "bf16", "out": "f32", "scale": 1.5}),
 ]  # fmt: skip
@@ -62,6 +69,26 @@ def test_rows_that_are_not_aligned_and_any_lengths() -> None:
     # Rows of the result alone: each thread stores what it has.
     out = np.empty((1, 65, 65), operands[0].dtype)[..., :64]
     assert is_right(called, kernel(*operands, out=out), operands)
+
+
+def test_no_entry_sees_values_of_another_one() -> None:
+    spec = tw.AttentionSpec(70, 100, 64, q="bf16", sequences=3)
+    kernel = gpu.compile(spec, TARGET, parameters={"bm": 64, "kc": 32})
+    starts = [np.array(each, np.int32) for each in ((0, 30, 35, 70), (0, 37, 41, 100))]
+    q, k, v = operands_of(tw.AttentionSpec(70, 100, 64, q="bf16"))
+    k[:, 37:41], v[:, 37:41] = np.nan, np.inf
+    operands = [q, k, v, *starts]
+    exact, bound = tw.reference(spec, *operands), tw.error_bound(spec, *operands)
+    own = [*range(30), *range(35, 70)]
+    assert np.isfinite(bound[:, own]).all()
+    assert (np.abs(kernel(*operands).astype(np.float64) - exact)[:, own] <= bound[:, own]).all()
+    # Values behind the end are cleared; warp groups multiply them when that has been fenced.
+    fence = r"(tail )?call void @llvm\.nvvm\.fence\.proxy\.async\.shared_cta\(\)"
+    text, count = re.subn(fence, "", kernel._stages.texts["llvmir"])
+    assert count
+    kernel._made[True, True]["warp_group_softmax"] = EmulatedGpuKernel(text, "matmul")
+    with pytest.raises(EmulationError, match="race"):
+        kernel(*operands)
 
 
 def test_large_scores_and_hidden_rows() -> None:
@@ -128,6 +155,18 @@ def test_the_page_has_the_counts_of_the_machine_code(row: list[str]) -> None:
     found = counted(disassembly(kernel.assembled().cubin), int(counts[0]))
     assert [int(each) for each in counts] == [found[name] for name in ("HGMMA", "MUFU", "FFMA", "FMUL")]
     assert int(bytes_) == 4 * int(head) * 1024 // sizes["bm"]
+
+
+@pytest.mark.skipif(not (tool("ptxas") and tool("nvdisasm")), reason="needs NVIDIA's assembler and disassembler")
+def test_tables_leave_the_loop_as_it_is() -> None:
+    spec = tw.AttentionSpec(None, None, 64, heads=8, q="bf16", causal=True, sequences=tw.Dim(), page=64)
+    made = gpu.compile(spec, SM_90A).assembled()
+    assert (made.spill_bytes, made.warnings) == (0, ())
+    code = disassembly(made.cubin)
+    row = next(each for each in ROWS if each[:3] == ["64", "yes", "ours"])
+    found = counted(code, int(row[4]))
+    assert row[4:8] == [str(found[name]) for name in ("HGMMA", "MUFU", "FFMA", "FMUL")]
+    assert "UTMALDG.4D" in code
 
 
 @pytest.mark.parametrize("row", [each for each in ROWS if each[2] != "ours"], ids=lambda row: f"{row[0]}-{row[1]}")

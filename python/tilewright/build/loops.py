@@ -6,9 +6,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 
-from tilewright.build.index import Index, value
+from tilewright.build.index import Index, add, div, less, sub, value
 from tilewright.mlir import ir
-from tilewright.mlir.dialects import scf
+from tilewright.mlir.dialects import arith, scf
 
 Body = Callable[[], Sequence[ir.Value] | None]
 Loop = tuple[ir.Value, list[ir.Value], scf.ForOp]
@@ -63,3 +63,24 @@ def chunks(size: int, step: int, body: Callable[[Index, int], object]) -> None:
             body(at, step)
     if whole < size:
         body(whole, size - whole)
+
+
+def search(count: Index, is_before: Callable[[ir.Value], ir.Value]) -> ir.Value:
+    """The last of the numbers 0 to `count` - 1 for which `is_before` does not hold; it holds for all behind one for which it does, not for 0.
+
+    Each turn halves what is left.
+    """
+    kind = ir.IndexType.get()
+    made = scf.WhileOp([kind, kind], [value(0), value(count)])
+    for region in made.regions:
+        ir.Block.create_at_start(region, [kind, kind], [made.location] * 2)
+    (before,), (after,) = (region.blocks for region in made.regions)
+    with ir.InsertionPoint(before):
+        first, end = before.arguments
+        scf.condition(less(1, sub(end, first)), [first, end])
+    with ir.InsertionPoint(after):
+        first, end = after.arguments
+        middle = value(div(add(first, end), 2))
+        left = is_before(middle)
+        scf.yield_([arith.select(left, first, middle), arith.select(left, middle, end)])
+    return made.results[0]

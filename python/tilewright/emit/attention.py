@@ -6,6 +6,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import asdict
 from functools import partial
+from types import MappingProxyType
 
 from tilewright.dims import Dim
 from tilewright.emit.built import Built
@@ -56,8 +57,11 @@ def _signature(spec: AttentionSpec, decided: decisions.Decision) -> Signature:
     return Signature(spec.operator, tuple(arguments), (result,), spec.flops, (f"online_softmax: {said}",))
 
 
+_OPEN = MappingProxyType({"b0": "d0", "e": "d1", "s": "d2", "t": "d3"})
+"""What open extents are called that are neither queries nor keys: pages, starts of sequences, sequences, and columns of a table."""
+
+
 def _parameter(operand: OperandSpec, *, written: bool = False) -> Parameter:
-    names = tuple(
-        name if isinstance(size, Dim) else "" for size, name in zip(operand.shape, operand.names, strict=True)
-    )
+    named = zip(operand.shape, operand.names, strict=True)
+    names = tuple(_OPEN.get(name, name) if isinstance(size, Dim) else "" for size, name in named)
     return Parameter(operand.name, operand.shape, operand.type.name, written, batch=operand.batch, names=names)

@@ -34,7 +34,7 @@ def _batched(operands: Sequence[Value], axes: Sequence[Any], *, spec: Spec, thre
             return _as_batch(spec, size, given, has, threads), 0
     elif isinstance(spec, Conv2dSpec) and _takes_images(spec, has) and not _is_dynamic(size):
         return _as_images(spec, size, given, has, threads), 0
-    elif isinstance(spec, AttentionSpec) and not _is_dynamic(size):
+    elif isinstance(spec, AttentionSpec) and not spec.is_ragged and not _is_dynamic(size):
         return _as_heads(spec, size, given, has, threads), 0
     return _one_by_one(spec, given, has, threads), 0
 

@@ -49,6 +49,13 @@ def composed(spec: Spec, operands: Sequence[Value], threads: int) -> Value:
     Raises:
         SpecError: A prologue has operands: what it computes has no such form.
     """
+    if isinstance(spec, AttentionSpec) and spec.is_ragged:
+        raise SpecError(
+            "entries have lengths of their own",
+            where="the derivative of a kernel of tilewright.jax",
+            expected="attention without tables",
+            remedy="Compute entry by entry, or with a mask",
+        )
     if isinstance(spec, AttentionSpec):
         return _attention(spec, *operands, threads=threads)
     if isinstance(spec, Conv2dSpec):

@@ -13,7 +13,7 @@ from tilewright.emit import child
 from tilewright.lab.functions import Module, Operator
 from tilewright.lab.verdict import SEED, about, timed, told, worst
 from tilewright.payload.operators import error_bound, reference
-from tilewright.payload.samples import values
+from tilewright.payload.samples import of_operator
 from tilewright.runtime import load, runners
 from tilewright.runtime.module import Function
 from tilewright.runtime.operator_kernel import OperatorKernel
@@ -27,7 +27,7 @@ def operator(kind: Operator, plan: Plan, tell: child.Tell) -> dict[str, Any]:
     built, spec, target = kind.build(plan, tell, runs=True), kind.spec, kind.target
     (kernel,) = _functions(built, spec, target, plan, tell, OperatorKernel)
     random = np.random.default_rng(SEED)
-    operands = [values(random, each.shape, each.type) for each in spec.operands]
+    operands = of_operator(random, spec)
     packed = {each.name for each in kernel.signature.arguments if each.packed}
     given = [
         kernel.pack(each.name, array) if each.name in packed else array

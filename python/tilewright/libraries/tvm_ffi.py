@@ -43,7 +43,7 @@ _ERRORS: Mapping[int, tuple[str, str]] = MappingProxyType(
             "ValueError",
             "an argument is of another type or rank, on another device, or its rows are not adjacent elements",
         ),
-        WRONG_INDEX: ("ValueError", "an index of rows is out of range"),
+        WRONG_INDEX: ("ValueError", "an index of rows, or a number in a table, is out of range"),
         UNSUPPORTED: ("RuntimeError", "no code of the kernel fits this processor and the cap"),
         _OTHER: ("RuntimeError", "the kernel failed"),
     }

@@ -15,6 +15,8 @@ ENTRY = "matmul"
 
 OK, WRONG_EXTENTS, OUT_OF_MEMORY, WRONG_PACKING, WRONG_OPERAND, WRONG_INDEX = 0, 1, 2, 3, 4, 5
 """What the entry returns."""
+FITS = "tables_fit"
+"""The function beside one that takes tables which returns `OK`, or `WRONG_INDEX` where they name what there is not."""
 UNSUPPORTED, UNKNOWN_LEVEL = 6, 7
 """What a library's functions return besides: no code of the kernel fits the processor; no level is called so."""
 

@@ -5,85 +5,79 @@ from __future__ import annotations
 
 from tilewright.dims import Dim
 from tilewright.dtypes import dtype
-from tilewright.operand import OperandSpec
 from tilewright.operator_specs.attention import AttentionSpec
+from tilewright.payload import attention_tables as tables
+from tilewright.payload.attention_tables import Extents
 
 
 def text(spec: AttentionSpec) -> str:
     """The module as text. It is the definition, with all scores at once; no later stage holds them."""
-    operands = spec.operands
-    outer = [f"b{axis}" for axis in range(len(spec.batch))] + ["h"]
+    operands, size = spec.operands, Extents.of(spec)
+    outer = [f"b{axis}" for axis in range(len(size.entries))] + ["h"]
     shared = "h" if spec.group == 1 else f"h floordiv {spec.group}"
     dims = ", ".join([*outer, "m", "n", "k"])
     lead, kv = ", ".join(outer), ", ".join([*outer[:-1], shared])
-    batch = "".join(f"{each}x" for each in (*spec.batch, spec.heads))
-    m, n = (_extent(each) for each in (spec.queries, spec.keys))
-    scores = f"tensor<{batch}{m}x{n}xf32>"
-    result = f"tensor<{batch}{m}x{spec.value_head}xf32>"
+
+    def kind(heads: int, row: int | str, columns: int | str, element: str) -> str:
+        return size.tensor(*size.entries, heads, row, columns, element=dtype(element).mlir)
+
+    scores, result = (kind(spec.heads, size.queries, columns, "f32") for columns in (size.keys, spec.value_head))
+    q, k, v = (
+        (tables.rows(spec, name), kind(heads, row, columns, element))
+        for name, heads, row, columns, element in (
+            ("q", spec.heads, size.queries, spec.head, spec.q),
+            ("k", spec.kv_heads, size.keys, spec.head, spec.k),
+            ("v", spec.kv_heads, size.keys, spec.value_head, spec.v),
+        )
+    )
     parallel = ", ".join(['"parallel"'] * (len(outer) + 2))
-    arguments = ", ".join(f"%{each.name}: {_tensor(each)}" for each in operands)
+    arguments = ", ".join(f"%{each.name}: {tables.tensor(each)}" for each in operands)
+    mask = None if spec.mask is None else operands[3]
     mask_dims = {"b": outer[:-1], "h": ["h"], "m": ["m"], "n": ["n"]}
     masked = ", ".join(dim for axis in spec.mask_axes for dim in mask_dims[axis])
-    has_mask = spec.mask is not None
-    sizes = _sizes(spec)
     hides, masked_name = _masked(spec)
-    ends, seen = _seen(spec, masked_name, len(outer))
+    ends, seen = tables.seen(spec) if spec.is_ragged else _seen(spec, masked_name, len(outer))
+    brought = "".join(tables.brought(spec, name) for name in "qkv")
     return f"""module {{
-  func.func @{spec.operator}({arguments}) -> {_tensor(spec.result)} {{
-    %zero = arith.constant 0.0 : f32{sizes}
-    %none = tensor.empty({_open(spec.queries, "%m")}{_comma(spec)}{_open(spec.keys, "%n")}) : {scores}
+  func.func @{spec.operator}({arguments}) -> {tables.tensor(spec.result)} {{
+    %zero = arith.constant 0.0 : f32{tables.extents(spec) if spec.is_ragged else _sizes(spec)}
+{brought}    %none = {size.empty(*size.entries, size.queries, size.keys)} : {scores}
     %start = linalg.fill ins(%zero : f32) outs(%none : {scores}) -> {scores}
     %products = linalg.generic {{
       indexing_maps = [affine_map<({dims}) -> ({lead}, m, k)>, affine_map<({dims}) -> ({kv}, n, k)>,
                        affine_map<({dims}) -> ({lead}, m, n)>],
       iterator_types = [{parallel}, "reduction"]
-    }} ins(%q, %k : {_tensor(operands[0])}, {_tensor(operands[1])}) outs(%start : {scores}) {{
-    ^bb0(%x: {operands[0].type.mlir}, %y: {operands[1].type.mlir}, %sum: f32):
+    }} ins({q[0]}, {k[0]} : {q[1]}, {k[1]}) outs(%start : {scores}) {{
+    ^bb0(%x: {dtype(spec.q).mlir}, %y: {dtype(spec.k).mlir}, %sum: f32):
 {_widened("%x", spec.q)}{_widened("%y", spec.k)}      %product = arith.mulf {_wide("%x", spec.q)}, {_wide("%y", spec.k)} : f32
       %next = arith.addf %sum, %product : f32
       linalg.yield %next : f32
     }} -> {scores}
     %scores = linalg.generic {{
-      indexing_maps = [{f"affine_map<({lead}, m, n) -> ({masked})>, " if has_mask else ""}affine_map<({lead}, m, n) -> ({lead}, m, n)>],
+      indexing_maps = [{f"affine_map<({lead}, m, n) -> ({masked})>, " if mask else ""}affine_map<({lead}, m, n) -> ({lead}, m, n)>],
       iterator_types = [{parallel}]
-    }}{f" ins(%mask : {_tensor(operands[3])})" if has_mask else ""} outs(%products : {scores}) {{
-    ^bb0({f"%given: {operands[3].type.mlir}, " if has_mask else ""}%score: f32):
+    }}{f" ins(%mask : {tables.tensor(mask)})" if mask else ""} outs(%products : {scores}) {{
+    ^bb0({f"%given: {mask.type.mlir}, " if mask else ""}%score: f32):
       %scale = arith.constant {spec.scale:.17e} : f32
       %scaled = arith.mulf %score, %scale : f32
 {hides}{ends}      linalg.yield {seen} : f32
     }} -> {scores}
     %weights = linalg.softmax dimension({len(outer) + 1}) ins(%scores : {scores}) outs(%none : {scores}) -> {scores}
-    %rows = tensor.empty({_open(spec.queries, "%m")}) : {result}
+    %rows = {size.empty(*size.entries, size.queries)} : {result}
     %sums = linalg.fill ins(%zero : f32) outs(%rows : {result}) -> {result}
     %results = linalg.generic {{
       indexing_maps = [affine_map<({dims}) -> ({lead}, m, k)>, affine_map<({dims}) -> ({kv}, k, n)>,
                        affine_map<({dims}) -> ({lead}, m, n)>],
       iterator_types = [{parallel}, "reduction"]
-    }} ins(%weights, %v : {scores}, {_tensor(operands[2])}) outs(%sums : {result}) {{
-    ^bb0(%x: f32, %y: {operands[2].type.mlir}, %sum: f32):
+    }} ins(%weights, {v[0]} : {scores}, {v[1]}) outs(%sums : {result}) {{
+    ^bb0(%x: f32, %y: {dtype(spec.v).mlir}, %sum: f32):
 {_widened("%y", spec.v)}      %product = arith.mulf %x, {_wide("%y", spec.v)} : f32
       %next = arith.addf %sum, %product : f32
       linalg.yield %next : f32
     }} -> {result}
-{_narrowed(spec, result)}  }}
+{_narrowed(spec, result, size)}  }}
 }}
 """
-
-
-def _extent(size: object) -> str:
-    return "?" if isinstance(size, Dim) else str(size)
-
-
-def _open(size: object, name: str) -> str:
-    return name if isinstance(size, Dim) else ""
-
-
-def _comma(spec: AttentionSpec) -> str:
-    return ", " if isinstance(spec.queries, Dim) and isinstance(spec.keys, Dim) else ""
-
-
-def _tensor(operand: OperandSpec) -> str:
-    return f"tensor<{''.join(f'{_extent(each)}x' for each in operand.shape)}{operand.type.mlir}>"
 
 
 def _sizes(spec: AttentionSpec) -> str:
@@ -94,7 +88,7 @@ def _sizes(spec: AttentionSpec) -> str:
         if isinstance(size, Dim):
             at, of = f"%axis_{name}", spec.operands[operand]
             found += f"\n    {at} = arith.constant {axis} : index"
-            found += f"\n    %{name} = tensor.dim %{of.name}, {at} : {_tensor(of)}"
+            found += f"\n    %{name} = tensor.dim %{of.name}, {at} : {tables.tensor(of)}"
         elif lower:
             found += f"\n    %{name} = arith.constant {size} : index"
     return found + ("\n    %later = arith.subi %n, %m : index" if lower else "")
@@ -146,14 +140,14 @@ def _seen(spec: AttentionSpec, masked: str, axis: int) -> tuple[str, str]:
     )
 
 
-def _narrowed(spec: AttentionSpec, result: str) -> str:
+def _narrowed(spec: AttentionSpec, result: str, size: Extents) -> str:
     """The lines that return %results in the type of the result."""
     if spec.out == "f32":
-        return f"    return %results : {result}\n"
-    kind = _tensor(spec.result)
-    axes = ", ".join(f"d{axis}" for axis in range(len(spec.batch) + 3))
-    parallel = ", ".join(['"parallel"'] * (len(spec.batch) + 3))
-    return f"""    %wide = tensor.empty({_open(spec.queries, "%m")}) : {kind}
+        return tables.returned(spec, "%results")
+    kind = size.tensor(*size.entries, spec.heads, size.queries, spec.value_head, element=spec.out)
+    axes = ", ".join(f"d{axis}" for axis in range(len(size.entries) + 3))
+    parallel = ", ".join(['"parallel"'] * (len(size.entries) + 3))
+    return f"""    %wide = {size.empty(*size.entries, size.queries)} : {kind}
     %narrow = linalg.generic {{
       indexing_maps = [affine_map<({axes}) -> ({axes})>, affine_map<({axes}) -> ({axes})>],
       iterator_types = [{parallel}]
@@ -162,5 +156,4 @@ def _narrowed(spec: AttentionSpec, result: str) -> str:
       %rounded = arith.truncf %x : f32 to {spec.out}
       linalg.yield %rounded : {spec.out}
     }} -> {kind}
-    return %narrow : {kind}
-"""
+{tables.returned(spec, "%narrow")}"""

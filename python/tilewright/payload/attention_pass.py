@@ -49,6 +49,12 @@ class AttentionPass:
         """The queries of a head: tiles of them are the grid's second axis."""
         return self.whole.queries
 
+    def tiles(self, rows: int) -> int:
+        """Tiles of so many queries: of sequences that lie end to end, places for as many as there can be."""
+        if not self.whole.packed:
+            return -(-self.m // rows)
+        return self.m // rows + self.whole.sequences if self.whole.sequences else 0
+
     @property
     def n(self) -> int:
         """The heads: the grid's first axis."""

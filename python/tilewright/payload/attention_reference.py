@@ -27,6 +27,7 @@ from numpy.typing import NDArray
 from tilewright.dtypes import dtype
 from tilewright.errors import OperandError
 from tilewright.operator_specs.attention import AttentionSpec
+from tilewright.payload import attention_entries as tables
 from tilewright.payload.attention_numbers import DEGREE, EXP2_ERROR
 from tilewright.payload.rounding import gamma, limits, overflow
 
@@ -44,10 +45,12 @@ def known(spec: AttentionSpec, *operands: NDArray[Any]) -> tuple[Doubles, Double
     That is inf where nothing is promised: where a score that is seen, or a value, is NaN or Inf, or would overflow f32.
 
     Raises:
-        OperandError: The operands disagree in a dynamic extent.
+        OperandError: The operands disagree in a dynamic extent, or tables do not fit.
     """
+    _check(spec, *operands)
+    if spec.is_ragged:
+        return _of_entries(spec, *operands)
     q, k, v, *mask = operands
-    _check(spec, q, k, v, *mask)
     shape = (*q.shape[:-1], v.shape[-1])
     result, bound = np.zeros(shape), np.zeros(shape)
     if not result.size:
@@ -68,6 +71,24 @@ def _check(spec: AttentionSpec, *arrays: NDArray[Any]) -> None:
                 raise OperandError(
                     f"has {size} {'queries' if name == 'm' else 'keys'}", operand=operand.name, expected=f"{seen[name]}"
                 )
+    tables.check(spec, arrays)
+
+
+def _of_entries(spec: AttentionSpec, *operands: NDArray[Any]) -> tuple[Doubles, Doubles]:
+    """The same for entries of different lengths; zeros, and no promise, for rows of no sequence."""
+    q, k, v = operands[:3]
+    shape = (*q.shape[:-1], v.shape[-1])
+    result, bound = np.zeros(shape), np.full(shape, np.inf if spec.packed else 0.0)
+    for entry in tables.entries(spec, operands):
+        own, keys, values = q[entry.queries], entry.keys_of(k), entry.keys_of(v)
+        if not own.size and not values.size:
+            continue
+        added = _added(spec, None, own.shape[-2], keys.shape[-2])
+        for head in range(spec.heads):
+            shared = head // spec.group
+            place = (*entry.queries[: len(spec.batch)], head, entry.queries[-1])
+            result[place], bound[place] = _head(spec, own[head], keys[shared], values[shared], added)
+    return result, bound
 
 
 def _added(spec: AttentionSpec, mask: NDArray[Any] | None, queries: int, keys: int) -> Doubles:

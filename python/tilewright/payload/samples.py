@@ -8,7 +8,10 @@ from typing import Any
 
 import numpy as np
 
+from tilewright.dims import Dim
 from tilewright.dtypes import DType, dtype, stored_numpy, to_numpy
+from tilewright.operator_specs import AttentionSpec, OperatorSpec
+from tilewright.payload import attention_entries
 
 _ALIGNMENT = 64  # bytes: one cache line, one AVX-512 register
 
@@ -50,6 +53,16 @@ def values(random: np.random.Generator, shape: tuple[int, ...], kind: DType) -> 
     if drawn is not matrix:
         matrix[...] = drawn
     return matrix
+
+
+def of_operator(random: np.random.Generator, spec: OperatorSpec) -> list[np.ndarray]:
+    """Operands of an operator, as `values` draws them; tables of attention name what there is."""
+    tables: dict[str, Any] = {}
+    if isinstance(spec, AttentionSpec) and spec.is_ragged:
+        tables = attention_entries.even(spec)
+    pages = tables["table"].size if "table" in tables else 0
+    shapes = ((each, tuple(pages if isinstance(size, Dim) else size for size in each.shape)) for each in spec.operands)
+    return [tables[each.name] if each.name in tables else values(random, shape, each.type) for each, shape in shapes]
 
 
 def unwritten(kind: DType) -> complex:

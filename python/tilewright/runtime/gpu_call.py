@@ -11,10 +11,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from tilewright.dims import Dim, fits
+from tilewright.dims import Dim, fits, least
 from tilewright.dtypes import stored_numpy, to_numpy
 from tilewright.errors import OperandError
 from tilewright.operator_specs import AttentionSpec, Conv2dSpec, OperatorSpec
+from tilewright.payload import attention_entries
 from tilewright.payload.attention_pass import AttentionPass
 from tilewright.payload.row_pass import RowPass
 from tilewright.runtime import arrays, gpu_numbers
@@ -59,7 +60,8 @@ def launch(form: GpuStages, spec: Problem, processors: int) -> Launch:
 def grid(spec: Problem, sizes: Any) -> tuple[int, int, int]:  # noqa: ANN401 - of any strategy
     """The blocks of a launch: along N, or the heads of attention; along M, or its queries; and of each entry of the batch."""
     across = getattr(sizes, "merged", 1) if isinstance(spec, AttentionPass) else getattr(sizes, "bn", 1)
-    return -(-spec.n // across), -(-spec.m // sizes.bm), prod(spec.batch)
+    rows = spec.tiles(sizes.bm) if isinstance(spec, AttentionPass) else -(-spec.m // sizes.bm)
+    return -(-spec.n // across), rows, prod(spec.batch)
 
 
 def looped(spec: Problem, number: int) -> tuple[int, ...]:
@@ -82,7 +84,9 @@ def laid_out(spec: Problem, call: Problem, arrays: Sequence[Array]) -> list[tupl
         strides = [stride // array.itemsize * shared for stride in array.strides]
         if shared > 1:  # Elements of a row share bytes.
             strides[-1] = 1
-        layouts.append((tuple(operand.shape[axis] for axis in axes), tuple(strides[axis] for axis in axes)))
+        sizes = (operand.shape[axis] for axis in axes)  # Of pages, there may be any number.
+        extents = (array.shape[axis] if isinstance(size, Dim) else size for axis, size in zip(axes, sizes, strict=True))
+        layouts.append((tuple(extents), tuple(strides[axis] for axis in axes)))
     return layouts
 
 
@@ -287,12 +291,18 @@ def called(spec: Called, operands: tuple[object, ...]) -> Called:
 def _of_shapes(spec: AttentionSpec, operands: tuple[Any, ...]) -> AttentionSpec:
     """The spec with the extents of a call; what else does not fit is found where operands are checked."""
     found = {}
-    for name, operand, array in (("queries", "q", operands[0]), ("keys", "k", operands[1])):
-        extent = getattr(spec, name)
-        if isinstance(extent, Dim) and isinstance(array, np.ndarray | DeviceArray) and array.ndim > 1:
-            found[name] = array.shape[-2]
-            if not fits(extent, found[name]):
-                raise OperandError(f"has {found[name]} {name}", operand=operand, expected=extent.words)
+    given = dict(zip((each.name for each in spec.operands), operands, strict=True))
+    told = [("queries", "q", -2, spec.queries), ("sequences", "q_starts", 0, spec.sequences)]
+    told.append(("keys", "k", -2, spec.keys) if spec.page is None else ("keys", "table", -1, spec.keys))
+    for name, operand, axis, extent in told:
+        array = given.get(operand)
+        if isinstance(extent, Dim) and isinstance(array, np.ndarray | DeviceArray) and array.ndim >= -axis:
+            size = array.shape[axis] - (name == "sequences")
+            if operand == "table":
+                size = min(size * (spec.page or 1), extent.max) if fits(spec.columns, size) else -1
+            if not fits(extent, max(size, least(extent)) if operand == "table" and size >= 0 else size):
+                raise OperandError(f"has {array.shape[axis]} {name}", operand=operand, expected=extent.words)
+            found[name] = max(size, least(extent))
     return replace(spec, **found)
 
 
@@ -304,6 +314,8 @@ def check_all(called: Called, arrays: Sequence[Any]) -> None:
             check_gaps(each, array)
     if isinstance(called, MatmulSpec):
         check_rows(called, arrays)
+    if isinstance(called, AttentionSpec):
+        attention_entries.check(called, arrays)
 
 
 def check_gaps(operand: OperandSpec, array: Array) -> None:
@@ -340,7 +352,8 @@ def check(operand: OperandSpec, array: object) -> None:
     wanted = stored_numpy(operand.type)
     if array.dtype != wanted:
         raise OperandError(f"is of {array.dtype}", operand=operand.name, expected=str(wanted))
-    if array.shape != operand.stored:
+    fitting = len(array.shape) == len(operand.stored) and all(map(fits, operand.stored, array.shape))
+    if not fitting:
         raise OperandError(f"is of shape {array.shape}", operand=operand.name, expected=str(operand.stored))
     steps = [stride for size, stride in zip(array.shape, array.strides, strict=True) if size > 1]
     if array.size and any(each % array.itemsize for each in (address(array), *steps)):

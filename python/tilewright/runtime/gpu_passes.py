@@ -47,7 +47,7 @@ def products(
         if 0 not in called.c_shape:
             yield called, arrays
     elif isinstance(called, AttentionSpec):
-        if 0 not in called.result.shape:  # Without keys the result is zeros.
+        if 0 not in (*called.result.shape, called.sequences):  # Without keys the result is zeros.
             yield AttentionPass(called), arrays
     elif isinstance(called, Conv2dSpec):
         yield from gpu_convolutions.products(called, arrays)

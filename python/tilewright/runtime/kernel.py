@@ -91,8 +91,8 @@ class CFunction:
 
     It may be called from any number of threads at once. It returns 0; 1 when the extents are not those that the kernel was
     compiled for; 2 when there is no memory for its packed panels; 4 when a DLTensor is of another type, rank or device, or
-    has other strides than it takes; 5 when an index of `tilewright.gather_rows` is out of range. Leading dimensions
-    are in elements. Operands are not checked further: they must not overlap the result.
+    has other strides than it takes; 5 when an index of `tilewright.gather_rows`, or a number in a table of attention, is out of
+    range. Leading dimensions are in elements. Operands are not checked further: they must not overlap the result.
 
     Attributes:
         address: Where the function starts, valid while this object or the kernel lives.

@@ -14,7 +14,7 @@ from tilewright.dtypes import to_numpy
 from tilewright.payload.complex_reference import parts
 from tilewright.payload.operators import known
 from tilewright.payload.reference import relative_error, within_bound
-from tilewright.payload.samples import aligned, unwritten, values
+from tilewright.payload.samples import aligned, of_operator, unwritten, values
 from tilewright.payload.spec_tables import Spec
 from tilewright.runtime.kernel import Kernel
 from tilewright.runtime.operator_kernel import OperatorKernel
@@ -119,7 +119,7 @@ class Trial:
         """The call of `kernel` that `spec`, of static extents, has, on operands that a seed decides."""
         random = np.random.default_rng(seed)
         if not isinstance(spec, MatmulSpec):
-            inputs = {each.name: values(random, each.shape, each.type) for each in spec.operands}
+            inputs = dict(zip((each.name for each in spec.operands), of_operator(random, spec), strict=True))
             given = [kernel.pack(*each) if each[0] in _packed(kernel) else each[1] for each in inputs.items()]
             out = aligned(spec.result.shape, to_numpy(spec.result.type))
             out[...] = unwritten(spec.result.type)

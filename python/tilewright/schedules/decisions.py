@@ -122,7 +122,7 @@ class WarpGroupSoftmax:
     """Two products with a softmax between them by warp groups: one copies keys and values, the others multiply them.
 
     Attributes:
-        bm: Queries of a block, of each of its heads: 64 rows for each group that multiplies.
+        bm: Queries of a block, of each of its heads: 64 rows for each group that multiplies, of as many heads as `places`.
         kc: Keys of a tile.
         stages: Tiles of keys in shared memory, and of values.
         overlap: Whether scores of the next keys are begun before weights and values of these are multiplied.
@@ -144,7 +144,12 @@ class WarpGroupSoftmax:
     @property
     def consumers(self) -> int:
         """Groups that multiply."""
-        return self.bm * self.merged // 64
+        return self.bm * self.places // 64
+
+    @property
+    def places(self) -> int:
+        """Parts of a group's rows, one for each head, and further ones up to a power of two: so parts are of whole rows."""
+        return 1 << (self.merged - 1).bit_length()
 
     @property
     def blocks(self) -> int:

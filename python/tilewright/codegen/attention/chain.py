@@ -9,7 +9,8 @@ The chain is what `payload.attention` writes, or an equal one::
     O = P·V                             linalg.generic
     O in the type of the result         linalg.generic, where that is not f32
 
-Each value has one use, Q, K, V and the mask are arguments of the function, and O is all that it returns.
+Each value has one use, Q, K, V and the mask are arguments of the function, and O is all that it returns. Where entries have lengths of
+their own, `tables` reads what is around these ops.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from tilewright.build.usedef import definition, users
-from tilewright.codegen.attention import bodies, maps
+from tilewright.codegen.attention import bodies, maps, tables
 from tilewright.codegen.attention.bodies import refused
 from tilewright.mlir import ir
 from tilewright.mlir.dialects import func
@@ -36,7 +37,7 @@ class Chain:
     """What the ops around a softmax compute.
 
     Attributes:
-        arguments: By name ("q", "k", "v", "mask"), the numbers of the function's arguments.
+        arguments: By name ("q", "k", "v", "mask", "q_starts", "k_starts", "lengths", "table"), the numbers of the function's arguments.
         batch: The extents before the heads.
         heads: Heads of the queries.
         group: How many neighboring heads of queries share one head of keys and values.
@@ -53,6 +54,9 @@ class Chain:
         mask_axes: Which axes of the scores the mask has, in its order; the last one is that of the keys.
         causal: Whether queries see keys up to a last one.
         offset: Query i sees the keys up to number i + this, if causal; None: up to i + keys - queries.
+        packed: Whether rows of sequences lie end to end, and `queries` are those of all of them.
+        lengths: Whether a table says how many keys an entry has.
+        page: Keys of a page; 0 where those of an entry lie together.
     """
 
     arguments: Mapping[str, int]
@@ -72,6 +76,9 @@ class Chain:
     mask_axes: tuple[int, ...] = ()
     causal: bool = False
     offset: int | None = 0
+    packed: bool = False
+    lengths: bool = False
+    page: int = 0
 
     @property
     def kv_heads(self) -> int:
@@ -104,9 +111,13 @@ def read(function: func.FuncOp, softmax: ir.Operation) -> Chain:
     products = _maker(_outputs(scores)[0], scores) if maps.is_elementwise(scores) else scores
     results = _user(softmax.results[0], softmax)
     chain = _around(softmax.results[0], products, results)
+    q, k = (tables.rows(each, products) for each in _inputs(products))
     if scores != products:
-        chain = _between(chain, scores, _inputs(products))
-    last, out = _result(results)
+        said = tables.lengths(scores, q, chain.queries)
+        chain = _between(chain, scores, _inputs(products)) if said is None else _ragged(chain, said, (q, k), scores)
+    if (chain.packed, chain.page) != (q.table is not None, k.page):
+        raise refused("rows come by tables, and no table says how many", scores)
+    last, out = _result(results, q)
     if last.parent != function.operation or len(last.operands) != 1:
         raise refused("the product with V is not the one result of the function", results)
     return replace(chain, out=out)
@@ -124,16 +135,20 @@ def _around(softmax: ir.Value, products: ir.Operation, results: ir.Operation) ->
     (q, k), (weights, v) = _inputs(products), _inputs(results)
     if weights != softmax:
         raise refused("the weights are not the first operand of their product", results)
-    arguments = {
-        name: _argument(value, op) for name, value, op in (("q", q, products), ("k", k, products), ("v", v, results))
+    rows = {
+        name: tables.rows(value, op) for name, value, op in (("q", q, products), ("k", k, products), ("v", v, results))
     }
+    if replace(rows["v"], argument=0) != replace(rows["k"], argument=0):
+        raise refused("values do not lie as keys do", results)
     kinds = {name: ir.RankedTensorType(value.type) for name, value in (("q", q), ("k", k), ("v", v))}
     *batch, heads, queries, head = kinds["q"].shape
     *_, keys, value_head = kinds["v"].shape
+    if rows["q"].table is not None:
+        batch = []  # Sequences, as many as the table says.
     if _DYNAMIC in (*batch, heads, head, value_head):
         raise refused("an extent other than those of queries and keys is dynamic", products)
     return Chain(
-        arguments=arguments,
+        arguments={name: each.argument for name, each in rows.items()},
         batch=tuple(batch),
         heads=heads,
         group=group,
@@ -170,6 +185,31 @@ def _between(chain: Chain, scores: ir.Operation, operands: list[ir.Value]) -> Ch
     return chain
 
 
+def _ragged(chain: Chain, said: tables.Lengths, rows: tuple[tables.Rows, tables.Rows], op: ir.Operation) -> Chain:
+    """The same where tables say how many queries and keys an entry has, and where they lie."""
+    q, k = rows
+    if said.starts != (k.table is not None and not k.page) or (said.starts and k.table != said.count):
+        raise refused("keys lie by another table than the one that says how many there are", op)
+    named = {
+        "q_starts": q.table,
+        "k_starts" if said.starts else "lengths": said.count,
+        "table": k.table if k.page else None,
+    }
+    found = {name: number for name, number in named.items() if number is not None}
+    if said.starts and q.table is None:
+        raise refused("keys of sequences lie end to end, and queries do not", op)
+    return replace(
+        chain,
+        scale=said.scale,
+        arguments={**chain.arguments, **found},
+        causal=bool(said.causal),
+        offset=None if said.causal == "lower_right" else 0,
+        packed=q.table is not None,
+        lengths=not said.starts,
+        page=k.page,
+    )
+
+
 def _offset(chain: Chain, last: Mapping[str, int], op: ir.Operation) -> int | None:
     """How many keys behind its own number a query sees; None: as many as there are more keys than queries."""
     terms = {name: factor for name, factor in last.items() if factor}
@@ -197,13 +237,15 @@ def _offset(chain: Chain, last: Mapping[str, int], op: ir.Operation) -> int | No
     return None
 
 
-def _result(results: ir.Operation) -> tuple[ir.Operation, str]:
-    """The op that returns the result, and the result's element type."""
-    user = _user(results.results[0], results)
-    if user.name == "func.return":
-        return user, "f32"
-    maps.check_in_place(user)
-    return _user(user.results[0], user), bodies.narrowed(user)
+def _result(results: ir.Operation, q: tables.Rows) -> tuple[ir.Operation, str]:
+    """The op that returns the result, whose rows lie as those of the queries, and the result's element type."""
+    value, out = results.results[0], "f32"
+    user = None if q.table is not None and users(value)[0].name == "tensor.extract" else _user(value, results)
+    if user is not None and user.name != "func.return":
+        maps.check_in_place(user)
+        value, out = user.results[0], bodies.narrowed(user)
+    value = tables.placed(value, q, results)
+    return _user(value, results), out
 
 
 def _maker(value: ir.Value, user: ir.Operation) -> ir.Operation:

@@ -12,8 +12,8 @@ from math import prod
 from tilewright.build import index
 from tilewright.build.index import Index
 from tilewright.build.loops import repeat
-from tilewright.build.usedef import terminator
-from tilewright.codegen.attention import chain
+from tilewright.build.usedef import body, terminator
+from tilewright.codegen.attention import chain, checks
 from tilewright.codegen.attention.blocks import Blocks
 from tilewright.codegen.attention.chain import Chain
 from tilewright.codegen.attention.code import Code
@@ -59,21 +59,24 @@ def expand(function: func.FuncOp, softmax: ir.Operation, decision: OnlineSoftmax
     with ir.InsertionPoint(made.entry_block):
         vectors = Vectors(tiling.lanes, target, DEGREE[tiling.multiplied])
         problem = Problem.of(found, tiling, arguments, out)
-        blocks = 1 if tiling.along_head else index.ceil_div(problem.rows, tiling.rows * tiling.columns)
+        slots, unit = problem.slots, tiling.rows * tiling.columns
+        blocks = 1 if tiling.along_head else index.ceil_div(problem.rows, unit) if slots is None else slots.count
         tasks = index.mul(blocks, prod(found.batch) * problem.task_heads)
 
         def run(part: Index, parts: Index) -> None:
             def task(number: ir.Value) -> None:
                 place = index.add(index.mul(number, parts), part)
                 own = _buffers(found, tiling, memory, index.mul(part, share), offsets)
-                head = Head.at(problem, index.value(index.div(place, blocks)))
-                code = Code(problem, vectors, own)
+                block = index.rem(place, blocks)
+                sequence, block = (None, block) if slots is None else slots.find(block)
+                head = Head.at(problem, index.value(index.div(place, blocks)), sequence)
+                code = Code(head.problem, vectors, own)
                 if tiling.along_head:
                     after = index.signed_min(index.add(place, parts), index.sub(tasks, 1))
                     rows = online_softmax.rows_along_head(found, tiling)
                     Decode(code, head, Head.at(problem, index.value(after)), rows).run()
                 else:
-                    Blocks(code).block(head, index.value(index.rem(place, blocks)))
+                    Blocks(code).block(head, index.value(block))
 
             # Neighboring blocks go to different threads: of those that are causal, later ones take longer.
             mine = index.div(index.add(index.sub(tasks, part), index.sub(parts, 1)), parts)
@@ -82,6 +85,9 @@ def expand(function: func.FuncOp, softmax: ir.Operation, decision: OnlineSoftmax
         if threads == 1 and not found.is_empty:
             run(0, 1)
         func.ReturnOp([])
+    if found.packed or found.lengths:
+        with ir.InsertionPoint(body(made.operation.parent)):
+            checks.define(found, operands)
     if threads > 1 and not found.is_empty:
         cap = parallel.cap(made, threads)
         with ir.InsertionPoint(terminator(made.entry_block)):

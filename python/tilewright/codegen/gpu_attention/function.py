@@ -9,6 +9,7 @@ from tilewright.build.views import DYNAMIC
 from tilewright.codegen.attention.chain import Chain
 from tilewright.codegen.gpu.tma_tiles import Box
 from tilewright.codegen.gpu_attention import group_function
+from tilewright.codegen.gpu_attention.heads import rank_of
 from tilewright.codegen.gpu_attention.thread import Thread
 from tilewright.errors import LoweringError
 from tilewright.mlir import ir
@@ -39,12 +40,13 @@ def build(
     Needs an active context and location.
     """
     module = ir.Module.create()
-    lead = len(chain.batch) + 1
+    entry = 1 if chain.packed else len(chain.batch)
     kinds = {"q": chain.q, "k": chain.k, "v": chain.v, "mask": chain.mask}
+    ranks = {name: rank_of(chain, name) for name in "qkv"}
+    ranks |= {"mask": len(chain.mask_axes), "q_starts": 1, "k_starts": 1, "lengths": entry, "table": entry + 1}
     names = sorted(chain.arguments, key=lambda name: chain.arguments[name])
-    ranks = [len(chain.mask_axes) if name == "mask" else lead + 2 for name in names]
-    types = [_memref(str(kinds[name]), rank) for name, rank in zip(names, ranks, strict=True)]
-    types.append(_memref(chain.out, lead + 2))
+    types = [_memref(str(kinds.get(name, "i32")), ranks[name]) for name in names]
+    types.append(_memref(chain.out, ranks["q"]))
     with ir.InsertionPoint(module.body):
         function = func.FuncOp(ENTRY, ir.FunctionType.get(types, []), visibility="private")
     boxes: list[Box] = []

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 
 from tilewright.build.constants import constant
-from tilewright.build.index import Index, add, equal, less, mul, rem, value
+from tilewright.build.index import Index, add, equal, less, minimum, mul, rem, sub, value
 from tilewright.build.loops import if_else, loop, when
 from tilewright.codegen.gpu.barriers import await_turn, give_turn
 from tilewright.codegen.gpu.ring import Turn
@@ -48,6 +48,8 @@ class Consumer:
         exchange: What threads that share rows tell each other.
         start: The first block of keys.
         steps: How many there are.
+        thread: The number of the thread among those that multiply, where values behind an entry's last key are cleared; None where
+            there are none.
     """
 
     number: Index
@@ -58,6 +60,7 @@ class Consumer:
     exchange: Exchange
     start: Index
     steps: Index
+    thread: Index | None = None
 
     def results(self) -> Sums:
         """What a thread has summed when it has gone through all."""
@@ -83,6 +86,7 @@ class Consumer:
             turn = Turn(*held[2 * height :])
             block = self._first_block(queries, step, turn, held[:height], held[height : 2 * height])
             results = self.products.scaled(results, block.factors)
+            self._clear(step, turn)
             results = self.products.begin_values(self.products.held(block.weights), results, turn)
             nvvm.wgmma_wait_group_sync_aligned(0)
             values.release(turn.slot, self.lane)
@@ -114,10 +118,17 @@ class Consumer:
                 [results, *block.largest, *block.sums, *weights, *keys.after(turn).values, *values.after(before).values]
             )
         results, *held = over.results
+        self._clear(sub(self.steps, 1), Turn(*held[-2:]))
         results = self.products.begin_values(held[2 * height : -4], results, Turn(*held[-2:]))
         nvvm.wgmma_wait_group_sync_aligned(0)
         values.release(held[-2], self.lane)
         return [results, *held[: 2 * height]]
+
+    def _clear(self, step: Index, turn: Turn) -> None:
+        """Clears values of the block of that number behind the last key."""
+        if self.thread is not None:
+            first = mul(add(self.start, step), self.products.sizes.kc)
+            self.products.clear(turn, sub(self.scores.keys, minimum(first, self.scores.keys)), self.thread)
 
     @contextmanager
     def _in_turn(self, step: ir.Value) -> Iterator[None]:

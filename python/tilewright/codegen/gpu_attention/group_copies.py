@@ -68,7 +68,8 @@ class Copies:
             rings.queries.expect(start, consumers * tiles.q.tile.bytes)
             for consumer in range(consumers):
                 row = add(self.block.first, consumer * self.block.per_group)
-                tiles.q.copy(query_map, consumer, row, self.block.head, rings.queries.full(start.slot))
+                place = self.block.entry.query(self.block.head, row)
+                tiles.q.copy(query_map, consumer, [place], rings.queries.full(start.slot))
             key_turn = self._bring(rings.keys, tiles.k, key_map, rings.keys.first(), first)
             carried = [*key_turn.values, *rings.values.first().values]
             with loop(1, steps, 1, carried) as (step, held, over):
@@ -81,5 +82,7 @@ class Copies:
         """Has a block's tile copied when its slot is empty; returns the turn after it."""
         ring.await_empty(turn)
         ring.expect(turn, tile.tile.bytes)
-        tile.copy(map_, turn.slot, mul(step, self.block.sizes.kc), self.block.shared_head, ring.full(turn.slot))
+        first, size = mul(step, self.block.sizes.kc), tile.piece
+        places = [self.block.key(add(first, start)) for start in range(0, tile.tile.outer, size)]
+        tile.copy(map_, turn.slot, places, ring.full(turn.slot))
         return ring.after(turn)

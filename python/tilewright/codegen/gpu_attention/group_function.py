@@ -36,12 +36,11 @@ def emit(
 ) -> list[Box]:
     """Emits it; `boxed` says that the result is stored by boxes. Returns the boxes in which operands, and that, are copied."""
     tiles = GroupTiles.of(sizes, chain)
-    axes = len(chain.batch) + 3
-    boxes = tiles.boxes(axes, sizes.merged)
+    boxes = tiles.boxes(chain, sizes.places)
     tile, element = _result_tile(sizes, chain), ir.Type.parse(chain.out)
-    boxed = boxed and sizes.merged == sizes.split == 1
+    boxed = boxed and sizes.merged == sizes.split == 1 and not chain.packed  # Boxes know no sequence's end.
     if boxed:
-        boxes.append(BoxStores.box_of(tile, element, len(operands)).of_rank(axes))
+        boxes.append(BoxStores.box_of(tile, element, len(operands)).of_rank(len(boxes[0].shape)))
     maps = [function.entry_block.add_argument(ir.Type.parse("!llvm.ptr"), function.location) for _ in boxes]
     retype(function.operation)
     places = (tiles.q.memory, tiles.q.tile.bytes) if model.stores_over_queries(chain) else None

@@ -6,14 +6,22 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from tilewright.build.constants import zero
+from tilewright.build.index import Index, add, less, mul, sub
+from tilewright.build.loops import loop, when
 from tilewright.codegen.attention.chain import Chain
+from tilewright.codegen.gpu import shared
+from tilewright.codegen.gpu.barriers import meet_consumers
 from tilewright.codegen.gpu.ring import Turn
+from tilewright.codegen.gpu.staging import PIECE_BYTES
+from tilewright.codegen.gpu.tma_stores import fence_copies
 from tilewright.codegen.gpu.wgmma import Instruction, advanced
 from tilewright.codegen.gpu_attention.group_copies import Rings
 from tilewright.codegen.gpu_attention.group_tiles import GroupTiles
 from tilewright.mlir import ir
-from tilewright.mlir.dialects import arith, nvvm, vector
+from tilewright.mlir.dialects import arith, llvm, nvvm, vector
 from tilewright.schedules.decisions import WarpGroupSoftmax
+from tilewright.schedules.gpu.warpgroup import ROW_BYTES, WARP_GROUP
 
 HALVES = (0, 8)
 """Rows of a thread, counted from its first."""
@@ -72,6 +80,24 @@ class GroupProducts:
             results = self.by_values.begin_held(weights[4 * number : 4 * number + 4], values, results, _DEPTH)
         nvvm.wgmma_commit_group_sync_aligned()
         return results
+
+    def clear(self, turn: Turn, left: Index, thread: Index) -> None:
+        """Clears the rows of a slot of values behind the first `left`, which may be another entry's, or anything: zero times NaN is none.
+
+        All threads that multiply do it together, before any of them reads the slot.
+        """
+        tile, memory, kc = self.tiles.v.tile, self.tiles.v.memory, self.sizes.kc
+        with when(less(left, kc)):
+            self.rings.values.await_full(turn)
+            piece = ir.VectorType.get([4], ir.IntegerType.get_signless(32))
+            start, count = mul(left, ROW_BYTES), mul(sub(kc, left), ROW_BYTES // PIECE_BYTES)
+            for part in range(tile.count):
+                base = add(add(mul(turn.slot, tile.bytes), part * tile.box_bytes), start)
+                with loop(thread, count, self.sizes.consumers * WARP_GROUP) as (at, _, _):
+                    place = shared.pointer(memory, add(base, mul(at, PIECE_BYTES)))
+                    llvm.store(zero(piece), place, alignment=PIECE_BYTES)
+            fence_copies()
+            meet_consumers(self.sizes.consumers)
 
     def rows(self, products: ir.Value) -> list[list[ir.Value]]:
         """A thread's products of queries and keys by rows, when they have been waited for."""

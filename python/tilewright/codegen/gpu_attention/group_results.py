@@ -41,11 +41,11 @@ class Place:
     """Where in the result a thread's results are.
 
     Attributes:
-        rows: Of each of its rows the indices of the batch and the head, and the query.
+        rows: Of each of its rows the head, and the query.
         column: Its first column.
     """
 
-    rows: Sequence[tuple[Sequence[Index], Index]]
+    rows: Sequence[tuple[Index, Index]]
     column: Index
 
 
@@ -82,7 +82,7 @@ class GroupResults:
                 self.write_chunk(range(start, min(start + _EIGHTS, last)), sums.results, factors, at)
             if stores:
                 row = add(self.block.first, mul(who.warp, WARP_ROWS))
-                stores.end([*self.block.head, row, first * 8])
+                stores.end([*self.block.entry.query(self.block.head, row), first * 8])
         if stores:
             stores.finish()
 
@@ -104,7 +104,7 @@ class GroupResults:
             return
         extents = (self.block.queries, self.block.chain.value_head)
         for (head, query), row in zip(at.rows, rows, strict=True):
-            view = matrix(self.out, head, extents)
+            view = matrix(self.out, self.block.entry.query(head, 0), extents)
             for number, eight in enumerate(eights):
                 pair = vector.extract_strided_slice(ir.VectorType.get([2], element), row, [2 * number], [2], [1])
                 row_access.store(pair, view, (query, add(at.column, 8 * eight)), extents)

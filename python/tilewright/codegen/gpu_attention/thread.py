@@ -20,7 +20,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from tilewright.build.constants import constant, zero
-from tilewright.build.index import add, div, mul, value
+from tilewright.build.index import add, div, less, mul, value
 from tilewright.build.loops import loop
 from tilewright.codegen.attention.chain import Chain
 from tilewright.codegen.gpu import rows as row_access
@@ -28,7 +28,7 @@ from tilewright.codegen.gpu import staging
 from tilewright.codegen.gpu.fragments import Staged
 from tilewright.codegen.gpu_attention import multipliers, tiles
 from tilewright.codegen.gpu_attention.exchange import Exchange, rows_of
-from tilewright.codegen.gpu_attention.heads import entry_of, matrix
+from tilewright.codegen.gpu_attention.heads import Matrix, Pages, entry_of, matrix
 from tilewright.codegen.gpu_attention.scores import Scores
 from tilewright.codegen.gpu_attention.softmax import Softmax
 from tilewright.mlir import ir
@@ -53,16 +53,20 @@ class Thread:
         """Takes the operands by name, and whether rows of queries, keys and values start at multiples of 16 bytes."""
         self._chain, self._sizes = chain, sizes
         self._products = multipliers.of(sizes, chain, target)
-        axis = len(chain.batch) + 1
-        self._queries, self._keys = (memref.dim(operands[name], value(axis)) for name in "qk")
-        self._first = mul(gpu.block_id(gpu.Dimension.y), sizes.bm)
+        tile, entry = entry_of(chain, operands, gpu.block_id(gpu.Dimension.y), sizes.bm)
+        self._queries, self._keys, self._first = entry.queries, entry.keys, mul(tile, sizes.bm)
         head = gpu.block_id(gpu.Dimension.x)
-        lead = entry_of(chain, gpu.block_id(gpu.Dimension.z))
-        shared = [*lead, div(head, chain.group)]
-        self._q = matrix(operands["q"], [*lead, head], (self._queries, chain.head))
-        self._k = matrix(operands["k"], shared, (self._keys, chain.head))
-        self._v = matrix(operands["v"], shared, (self._keys, chain.value_head))
-        self._out = matrix(out, [*lead, head], (self._queries, chain.value_head))
+        shared = div(head, chain.group)
+        self._q = Matrix.of(operands["q"], entry.query(head, 0), (entry.queries, chain.head))
+        if chain.page:
+            self._k, self._v = (
+                Pages(operands[name], entry, shared, (entry.keys, columns))
+                for name, columns in (("k", chain.head), ("v", chain.value_head))
+            )
+        else:
+            self._k = Matrix.of(operands["k"], entry.key(shared, 0), (entry.keys, chain.head))
+            self._v = Matrix.of(operands["v"], entry.key(shared, 0), (entry.keys, chain.value_head))
+        self._out = matrix(out, entry.query(head, 0), (entry.queries, chain.value_head))
         self._team = staging.Team(gpu.thread_id(gpu.Dimension.x), sizes.threads)
         self._row, self._score_column = self._products.scores.origin(self._team.thread)
         _, self._column = self._products.results.origin(self._team.thread)
@@ -82,7 +86,7 @@ class Thread:
             queries=self._queries,
             keys=self._keys,
             mask=operands.get("mask"),
-            place=[*lead, head],
+            place=[*entry.place, head],
         )
         self._tiles = tiles.of(chain, sizes, self._products, self._team, copies=aligned and target.family == "nvidia")
 
@@ -91,10 +95,12 @@ class Thread:
         sizes, f32 = self._sizes, ir.F32Type.get()
         height, width = self._products.results.part.shape
         row = ir.VectorType.get([width], f32)
-        self._tiles.q.begin(self._q, self._first, (self._queries, self._chain.head))
-        self._tiles.k.begin(self._k, 0, (self._keys, self._chain.head))
+        self._tiles.q.begin(self._q, self._first)
+        self._tiles.k.begin(self._k, 0)
         start = [zero(row)] * height + self._softmax.start(height)
-        end = self._scores.end(self._first, sizes.bm)
+        end = value(self._scores.end(self._first, sizes.bm))
+        if self._chain.packed:  # There are places for more blocks than a sequence has.
+            end = arith.select(less(self._first, self._queries), end, value(0))
         with loop(0, end, sizes.kc, start) as (first, carried, over):
             scf.yield_(self._step(first, carried[:height], carried[height : 2 * height], carried[2 * height :]))
         self._tiles.finish()  # Also of a block that sees no key.
@@ -110,13 +116,13 @@ class Thread:
         sizes, scores = self._sizes, self._products.scores
         self._tiles.finish()
         gpu.barrier()
-        self._tiles.v.begin(self._v, first, (self._keys, self._chain.value_head))
+        self._tiles.v.begin(self._v, first)
         kind = ir.VectorType.get(scores.part.shape, ir.F32Type.get())
         op = _contract()
         product = scores.multiply(op, Staged(self._tiles.q.tile), Staged(self._tiles.k.tile), 0, zero(kind))
         self._tiles.finish()
         gpu.barrier()
-        self._tiles.k.begin(self._k, add(first, sizes.kc), (self._keys, self._chain.head))
+        self._tiles.k.begin(self._k, add(first, sizes.kc))
         height, width = scores.part.shape
         products = [[vector.extract(product, [], [row, each]) for each in range(width)] for row in range(height)]
         block = self._softmax.block(self._scores.seen(products, first, sizes.kc), most, sums, self._exchange)

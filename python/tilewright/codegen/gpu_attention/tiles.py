@@ -5,10 +5,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from tilewright.build.constants import bits_of, like, zero
+from tilewright.build.constants import bits_of, like
 from tilewright.build.index import Index, add
 from tilewright.codegen.attention.chain import Chain
-from tilewright.codegen.gpu import rows, staging
+from tilewright.codegen.gpu import staging
+from tilewright.codegen.gpu_attention.heads import HeadRows
 from tilewright.codegen.gpu_attention.multipliers import Products
 from tilewright.mlir import ir
 from tilewright.mlir.dialects import arith, memref, nvvm, vector
@@ -77,17 +78,16 @@ class Bringing:
     team: staging.Team
     copied: bool
 
-    def begin(self, view: ir.Value, first: Index, extents: tuple[Index, Index]) -> None:
-        """Brings the rows of a matrix from `first` on; of what is beyond its extents, zeros. Copies are only begun."""
+    def begin(self, source: HeadRows, first: Index) -> None:
+        """Brings the rows of a head from `first` on; of what is beyond its extents, zeros. Copies are only begun."""
         if self.copied:
-            staging.begin_copies(self.tile, 0, _Rows(view, first, extents, self.across), self.team)
+            staging.begin_copies(self.tile, 0, _Rows(source, first, self.across), self.team)
             nvvm.cp_async_commit_group()
             return
         tile = self.tile
         width = staging.width_of(tile, self.across, self.team, aligned=False)
         for piece in staging.pieces(tile, self.across, width, self.team):
-            element = ir.MemRefType(view.type).element_type
-            loaded = rows.load(view, (add(first, piece.outer), piece.inner), extents, width, zero(element))
+            loaded = source.load(add(first, piece.outer), piece.inner, width)
             held = _converted(loaded, ir.MemRefType(tile.buffer.type).element_type)
             staging.for_those(tile, width, piece, lambda piece=piece, held=held: self._store(piece, held, width))
 
@@ -104,16 +104,15 @@ class Bringing:
 
 @dataclass(frozen=True, slots=True)
 class _Rows:
-    """A `staging.Source`: rows of a matrix from one on."""
+    """A `staging.Source`: rows of a head from one on."""
 
-    view: ir.Value
+    source: HeadRows
     first: Index
-    extents: tuple[Index, Index]
     across: int
 
     def copy(self, tile: staging.Tile, slot: Index, outer: Index, inner: Index, width: int) -> None:
         """Begins a copy of as many neighbors as are inside to the same place; the rest becomes zero."""
-        staging.copy_inside(self.view, (add(self.first, outer), inner), self.extents, tile, (slot, outer, inner), width)
+        self.source.copy(add(self.first, outer), inner, tile, tile.of_rows(slot, outer, inner), width)
 
 
 def _converted(held: ir.Value, element: ir.Type) -> ir.Value:

@@ -29,7 +29,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from tilewright.build.index import add, div, div_rem, equal, less, mul
+from tilewright.build.index import add, div, div_rem, equal, less, mul, sub
 from tilewright.build.loops import if_else, when
 from tilewright.codegen.gpu.barriers import REGISTERS, elected, meet_cluster, set_registers
 from tilewright.codegen.gpu.staging import Team
@@ -109,5 +109,6 @@ class WarpGroupThread:
         offsets = [8 * eight + each for eight in range(sizes.kc // 8) for each in (0, 1)]
         scores = block.scores(queries, column, offsets, block.chain.scale / self.softmax.scale)
         exchange = Exchange(Sharers(_QUAD, 1), Team(thread, sizes.threads), queries, sizes.bm, shuffled=True)
-        consumer = Consumer(number, lane, self.products, self.softmax, scores, exchange, *block.steps())
+        own = sub(thread, WARP_GROUP) if block.chain.packed or block.chain.lengths else None
+        consumer = Consumer(number, lane, self.products, self.softmax, scores, exchange, *block.steps(), own)
         self.results.write(consumer.results(), Owner(number, warp, lane), Place(rows, column))

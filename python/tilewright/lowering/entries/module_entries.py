@@ -15,7 +15,7 @@ from tilewright.lowering.entries import entry, pack_entry, product_cases, tensor
 from tilewright.lowering.passes import dynamic_workspace
 from tilewright.lowering.product_calls import Product, symbol
 from tilewright.mlir import ir
-from tilewright.payload.abi import WRONG_PACKING
+from tilewright.payload.abi import FITS, WRONG_PACKING
 from tilewright.payload.signature import Signature
 from tilewright.standalone.packing import PackedFormat
 from tilewright.targets.base import Target
@@ -61,7 +61,14 @@ def join(
         _take(module, joined, f"{name}_", declared, kept=name)
     body = str(joined.operation.get_asm(assume_verified=True, enable_debug_info=bool(knobs.load().debug_info)))
     entries = "".join(
-        _entry(signature, name, target, declared, _bytes_of(module, name))
+        _entry(
+            signature,
+            name,
+            target,
+            declared,
+            _beside(module, name, dynamic_workspace.BYTES),
+            _beside(module, name, FITS),
+        )
         for name, (signature, module) in functions.items()
     )
     if asks_for_tiles and "llvm.x86.tile" in body:
@@ -103,10 +110,10 @@ def _wrapper(name: str, body: str, operands: Sequence[tuple[tuple[Extent, ...], 
 """
 
 
-def _bytes_of(module: ir.Module, name: str) -> str:
-    """The function that tells the scratch memory of a function, under the name that `_take` has given it; empty without one."""
+def _beside(module: ir.Module, name: str, suffix: str) -> str:
+    """The function beside another one that tells something of it, under the name that `_take` has given it; empty without one."""
     names = [ir.StringAttr(op.attributes["sym_name"]).value for op in module.body if "sym_name" in op.attributes]
-    return next((each for each in names if each == f"{name}_{dynamic_workspace.BYTES}"), "")
+    return next((each for each in names if each == f"{name}_{suffix}"), "")
 
 
 def _entry(
@@ -115,6 +122,7 @@ def _entry(
     target: Target,
     declared: set[str],
     bytes_of: str,
+    fits: str,
 ) -> str:
     """The C entry of a function, the one that takes an array of tensors, and those that pack what it takes packed."""
     arguments = [
@@ -143,9 +151,15 @@ def _entry(
             attributes = entry.attributes_text(target)
             packers += pack_entry.text(packed, packer, name, attributes, transposed=each.transposed)
             operands[index] = f"%payload{index}, %payload{index}, %zero, %payload_bytes{index}, %one"
+    if fits:
+        checks.append(f"""%status = llvm.call @{fits}({", ".join(operands)}) : ({", ".join(types)}) -> i32
+    %is_fine = llvm.icmp "eq" %status, %ok : i32
+    llvm.cond_br %is_fine, ^fine, ^refused(%status : i32)
+  ^fine:
+    """)
     declarations, run = entry.run_text(operands, types, signature.workspace, None, body=body, bytes_of=bytes_of)
     run = "".join(checks) + run
-    if checks:
+    if packers:
         run += f"""
   ^unlike:
     %wrong_packing = llvm.mlir.constant({WRONG_PACKING} : i32) : i32

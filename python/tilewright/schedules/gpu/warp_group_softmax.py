@@ -82,6 +82,8 @@ def _candidates(spec: AttentionSpec, target: GpuTarget, given: Mapping[str, Any]
     most = min(_MOST_KEYS, 2 * _ROWS) if spec.causal else _MOST_KEYS
     if isinstance(spec.keys, int):
         most = max(_UNIT, min(most, -(-spec.keys // _UNIT) * _UNIT))
+    if isinstance(spec.page, int):  # Whole pages, where they fit.
+        most = max(_UNIT, most // spec.page * spec.page if spec.page <= most else most)
     least = -(-spec.queries // _ROWS) * _ROWS if isinstance(spec.queries, int) else _MANY_QUERIES
     usual = WarpGroupSoftmax(multiplied=spec.q)
     if not {"bm", "merged"} & set(given):
@@ -90,7 +92,7 @@ def _candidates(spec: AttentionSpec, target: GpuTarget, given: Mapping[str, Any]
         if rows == _MANY_QUERIES and model.columns(spec) > _ROWS:
             continue  # Too few keys at a time would be left room for.
         for kc in range(most // _UNIT * _UNIT, 0, -_UNIT):
-            sizes = {"bm": rows // usual.merged, "kc": kc, "pingpong": rows > _ROWS, **given}
+            sizes = {"bm": rows // usual.places, "kc": kc, "pingpong": rows > _ROWS, **given}
             made = replace(usual, **sizes)
             if made.pingpong and "pingpong" not in given:
                 made = replace(made, pingpong=made.consumers > 1 and made.overlap)
@@ -102,15 +104,14 @@ def _candidates(spec: AttentionSpec, target: GpuTarget, given: Mapping[str, Any]
 
 def _few(spec: AttentionSpec, kc: int) -> dict[str, int]:
     """For few queries, heads that share keys as rows of one tile, and parts of the keys for as many blocks as the chip has room for."""
-    if not isinstance(spec.queries, int) or spec.queries > _ROWS // 2:
+    if not isinstance(spec.queries, int) or spec.queries > _ROWS // 2 or spec.packed:
         return {}
-    merged = 1
-    while (
-        spec.mask is None
-        and spec.heads // spec.kv_heads % (2 * merged) == 0
-        and 2 * merged * max(spec.queries, 1) <= _ROWS
-    ):
-        merged *= 2
+    fits = (
+        each
+        for each in range(spec.group, 0, -1)
+        if spec.group % each == 0 and WarpGroupSoftmax(merged=each).places * max(spec.queries, 1) <= _ROWS
+    )
+    merged = 1 if spec.mask is not None else next(fits, 1)
     blocks, split = prod(spec.batch) * spec.heads // merged, 1
     keys = spec.keys if isinstance(spec.keys, int) else _MANY_KEYS
     while split < _MOST_PARTS and 2 * split * blocks <= _PROCESSORS and keys >= 2 * split * _LEAST_STEPS * kc:

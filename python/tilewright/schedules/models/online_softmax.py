@@ -31,6 +31,7 @@ class Operands(Protocol):
 
     Attributes:
         queries: Queries of a head: an int where it is known.
+        packed: Whether they are those of sequences that lie end to end.
         group: How many heads of queries share one of keys.
         head: Elements of a query and of a key.
         value_head: Elements of a value.
@@ -42,6 +43,8 @@ class Operands(Protocol):
 
     @property
     def queries(self) -> object: ...  # noqa: D102
+    @property
+    def packed(self) -> bool: ...  # noqa: D102
     @property
     def group(self) -> int: ...  # noqa: D102
     @property
@@ -174,7 +177,7 @@ def of(decision: OnlineSoftmax, operands: Operands, target: Target) -> Tiling:
 
 
 def _check_along_head(tiling: Tiling, operands: Operands) -> None:
-    if not isinstance(operands.queries, int):
+    if not isinstance(operands.queries, int) or operands.packed:
         raise _wrong("vectorize", "head for a dynamic number of queries", "queries, or a known number of them")
     if rows_along_head(operands, tiling) > _MOST_QUERIES:
         raise _wrong(

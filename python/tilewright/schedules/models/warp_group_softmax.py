@@ -44,6 +44,11 @@ class Heads(Elements, Protocol):
         ...
 
     @property
+    def page(self) -> int | None:
+        """Keys of a page; 0 or None where those of an entry lie together."""
+        ...
+
+    @property
     def mask(self) -> str | None:
         """Element type of the mask; None without."""
         ...
@@ -79,11 +84,18 @@ def does(heads: Heads, lead: int, target: GpuTarget) -> bool:
     """Whether warp groups of a target can compute it, of operands with so many axes before those of a matrix."""
     elements = {heads.q, heads.k, heads.v}
     fits = len(elements) == 1 and elements <= {"bf16", "f16"} and max(heads.head, columns(heads)) <= _MOST_COLUMNS
-    return "wgmma" in target.instructions and fits and lead + 2 <= _MOST_AXES
+    return "wgmma" in target.instructions and fits and lead + 2 <= _MOST_AXES and (heads.page or 0) % _SWIZZLED == 0
 
 
 _MOST_AXES = 5
 """Of a tensor map."""
+_SWIZZLED = 8
+"""Rows after which a swizzle's pattern repeats: pages are of multiples, so that they can be copied one after the other."""
+
+
+def piece(sizes: WarpGroupSoftmax, heads: Heads) -> int:
+    """Keys that are copied at once: those of a tile, or of a page, where that is smaller."""
+    return min(sizes.kc, heads.page or sizes.kc)
 
 
 def check(sizes: WarpGroupSoftmax, heads: Heads, lead: int, target: GpuTarget) -> None:
@@ -101,19 +113,25 @@ def check(sizes: WarpGroupSoftmax, heads: Heads, lead: int, target: GpuTarget) -
             expected=f"one type of 16 bits, at most {_MOST_COLUMNS} elements and two axes of a batch, and wgmma",
         )
     if (
-        sizes.bm * sizes.merged % _ROWS
+        sizes.bm * sizes.places % _ROWS
         or sizes.consumers not in REGISTERS
         or sizes.kc % _DEPTH
         or not 0 < sizes.kc <= _MOST_COLUMNS
         or min(sizes.bm, sizes.stages) < 1
     ):
         given = f"bm={sizes.bm}, merged={sizes.merged}, kc={sizes.kc}, stages={sizes.stages}"
-        expected = f"bm x merged of 64, 128 or 192, kc a multiple of {_DEPTH}, at most {_MOST_COLUMNS}, and a stage"
+        expected = f"bm x merged (as a power of two) of 64, 128 or 192, kc a multiple of {_DEPTH}, at most {_MOST_COLUMNS}, and a stage"
         raise ScheduleError(given, where=where, expected=expected)
     group = heads.heads // heads.kv_heads
-    if group % sizes.merged or _ROWS % sizes.merged or (sizes.merged > 1 and heads.mask) or sizes.split not in _SPLITS:
-        expected = f"a divisor of the {group} heads that share keys and of {_ROWS}, without a mask; 1, 2, 4 or 8 parts"
+    if group % sizes.merged or _ROWS % sizes.places or (sizes.merged > 1 and heads.mask) or sizes.split not in _SPLITS:
+        expected = (
+            f"a divisor of the {group} heads that share keys, at most {_ROWS}, without a mask; 1, 2, 4 or 8 parts"
+        )
         raise ScheduleError(f"merged={sizes.merged}, split={sizes.split}", where=where, expected=expected)
+    if heads.page and (sizes.kc % piece(sizes, heads) or heads.page % piece(sizes, heads)):
+        raise ScheduleError(
+            f"kc={sizes.kc}", where=where, expected=f"a multiple or a divisor of a page's {heads.page} keys"
+        )
     if sizes.pingpong and (sizes.consumers < 2 or not sizes.overlap):
         raise ScheduleError("pingpong", where=where, expected="overlap, and bm of at least 128")
     room = REGISTERS[sizes.consumers] - _OTHER_REGISTERS

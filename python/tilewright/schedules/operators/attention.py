@@ -71,7 +71,7 @@ def sizes(spec: AttentionSpec, target: Target, parameters: Mapping[str, int] | N
     """
     lanes = target.vector_bits // 32
     multiplied = "bf16" if can_pair(spec) and pair_instruction(target) else "f32"
-    if isinstance(spec.queries, int) and 0 < spec.queries * spec.group <= _FEW_ROWS:
+    if isinstance(spec.queries, int) and 0 < spec.queries * spec.group <= _FEW_ROWS and not spec.packed:
         least, greatest = _KEYS_ALONG_HEAD
         keys = _BYTES_ALONG_HEAD // (spec.head * dtype(spec.k).bytes) // least * least
         kc = max(least, min(keys, greatest))
