@@ -67,7 +67,8 @@ def _ragged(spec: tw.AttentionSpec, random: np.random.Generator) -> list[np.ndar
     outer = (spec.sequences,) if spec.packed else spec.batch
     for name, total in (("q_starts", spec.queries), ("k_starts", spec.keys)):
         inner = np.sort(random.integers(0, total + 1, outer[0] - 1))
-        inner[1:2] = inner[: len(inner) > 1]  # The second one, where it is not the last, has none.
+        if len(inner) > 1:  # The first sequence has no query, and the second one no key.
+            inner[name == "k_starts"] = 0 if name == "q_starts" else inner[0]
         made[name] = np.array([0, *inner, total], np.int32)
     lengths = random.integers(1, spec.keys + 1, outer)
     lengths.flat[:2] = spec.keys, 0

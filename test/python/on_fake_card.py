@@ -538,6 +538,7 @@ def operators_of_a_bundle() -> None:
             ),
             ("attention", "warp_group_softmax", {}, {"queries": 3, "keys": 2900, "head": 64, **heads}),
             ("attention", "shared_softmax", {}, {"queries": 5, "keys": 9, "head": 16, "q": "f32"}),
+            ("attention", "shared_softmax", {}, {"queries": 5, "keys": 9, "head": 16, "batch": (2,), "page": 4}),
             ("conv2d", "mma_sync", {"bm": 32, "bn": 32, "wm": 16, "wn": 16}, images),
         ):
             kernel = Operator(operator, tuple(fields.items()), strategy, tuple(sizes.items()))

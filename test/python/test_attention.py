@@ -231,12 +231,13 @@ def test_specs_with_tables_that_do_not_fit(fields, words):
 def test_arrays_with_tables_that_do_not_fit():
     q, k = random(2, 3, 8), random(2, 4, 8)
     starts, lengths = np.array([0, 3], np.int32), np.array([3], np.int32)
-    for tables, words in (
+    cases: tuple[tuple[dict[str, Any], str], ...] = (
         ({"q_starts": starts}, "tables: are q_starts; expected q_starts and k_starts"),
         ({"lengths": lengths}, r"operand q: is of shape \(2, 3, 8\); expected \(\*lengths.shape"),
         ({"q_starts": starts, "k_starts": starts.astype(np.int64)}, "operand k_starts: element type int64"),
         ({"q_starts": starts, "k_starts": starts, "mask": random(3, 4)}, "operand mask: is given beside tables"),
-    ):
+    )
+    for tables, words in cases:
         with pytest.raises(tw.OperandError, match=words):
             tw.attention(q, k, k, **tables)
     with pytest.raises(tw.OperandError, match=r"operand v: is of shape .*expected \(pages, a divisor"):

@@ -83,7 +83,7 @@ def test_rows_that_are_not_aligned_and_any_lengths() -> None:
 @pytest.mark.parametrize("element", ["f32", "f16"])
 def test_vulkan(element: str) -> None:
     pytest.importorskip("vulkan")
-    ragged = {"sequences": 3, "page": 4} if element == "f32" else {}
+    ragged: dict[str, Any] = {"sequences": 3, "page": 4} if element == "f32" else {}
     spec = tw.AttentionSpec(9, 21, 8, heads=2, kv_heads=1, q=element, causal=True, **ragged)
     operands = [np.ascontiguousarray(each) for each in operands_of(spec)]
     parameters = {"bm": 16, "rows": 2, "threads": 128, "kc": 16}

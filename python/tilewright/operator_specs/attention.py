@@ -167,7 +167,7 @@ class AttentionSpec(OperatorSpec):
         return self.lengths or self.sequences is not None
 
     @property
-    def columns(self) -> Extent:
+    def columns(self) -> Any:  # noqa: ANN401 - an Extent
         """Numbers of pages that the table has for an entry, one at least."""
         assert self.page is not None, "there are pages"
         if isinstance(self.keys, Dim):

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from math import prod
 from typing import Any
@@ -43,7 +43,7 @@ def entries(spec: AttentionSpec, operands: Sequence[NDArray[Any]]) -> Iterator[R
     """The entries of a call with these operands, in order."""
     named = dict(zip((each.name for each in spec.operands), operands, strict=True))
     lengths, table = named.get("lengths"), named.get("table")
-    places = range(named["q_starts"].shape[0] - 1) if spec.packed else np.ndindex(*spec.batch)
+    places: Iterable[Any] = range(named["q_starts"].shape[0] - 1) if spec.packed else np.ndindex(*spec.batch)
     for place in places:
         queries = (
             (slice(None), _between(named["q_starts"], place)) if spec.packed else (*place, slice(None), slice(None))
@@ -60,16 +60,16 @@ def entries(spec: AttentionSpec, operands: Sequence[NDArray[Any]]) -> Iterator[R
 
 
 def even(spec: AttentionSpec) -> dict[str, NDArray[np.int32]]:
-    """Tables by name, of entries that are as long as each other as can be, and of pages one after the other; extents are known."""
+    """Tables by name, of entries that are about as long as each other, and of pages from the last one on; extents are known."""
     found = {}
     if spec.packed:
         for name, total in (("q_starts", spec.queries), ("k_starts", spec.keys)):
             found[name] = np.arange(spec.sequences + 1) * total // max(spec.sequences, 1)
     outer = (spec.sequences,) if spec.packed else spec.batch
     if spec.lengths:
-        found["lengths"] = np.full(outer, spec.keys)
+        found["lengths"] = np.maximum(spec.keys - np.arange(prod(outer)), 0).reshape(outer)
     if spec.page is not None:
-        found["table"] = np.arange(prod(outer) * spec.columns).reshape(*outer, spec.columns)
+        found["table"] = np.arange(prod(outer) * spec.columns)[::-1].reshape(*outer, spec.columns)
     return {name: table.astype(np.int32) for name, table in found.items()}
 
 

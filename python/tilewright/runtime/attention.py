@@ -150,6 +150,7 @@ def _kept(
         raise OperandError(f"is of shape {k}", operand="k", expected=f"({', '.join(map(str, expected['k']))})")
     if v[:-1] != k[:-1]:
         raise OperandError(f"is of shape {v}", operand="v", expected=f"({', '.join(map(str, expected['v']))})")
+    named: dict[str, Any] = {name: from_numpy(each).name for name, each in zip("qkv", types, strict=True)}
     spec = AttentionSpec(
         queries=q[-2],
         keys=k[-2],
@@ -158,7 +159,7 @@ def _kept(
         kv_heads=k[-3],
         value_head=v[-1],
         batch=q[:-3],
-        **{name: from_numpy(each).name for name, each in zip("qkv", types, strict=True)},
+        **named,
         scale=scale,
         causal=causal,
         mask=None if mask is None else from_numpy(mask[0]).name,

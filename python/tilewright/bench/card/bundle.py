@@ -278,8 +278,14 @@ def read_steps(folder: Path) -> list[Step]:
 
 def _read(about: dict[str, Any]) -> Kernel | Operator:
     """A kernel of a plan."""
-    pairs = {name: tuple(map(tuple, about[name])) for name in ("sizes", "fields") if name in about}
+    pairs = {name: tuple(map(_pair, about[name])) for name in ("sizes", "fields") if name in about}
     return (Operator if "operator" in about else Kernel)(**{**about, **pairs})
+
+
+def _pair(about: Sequence[Any]) -> tuple[str, Any]:
+    """A field of a spec, or a size: its name and value. JSON has lists for tuples."""
+    name, value = about
+    return name, tuple(value) if isinstance(value, list) else value
 
 
 def whole_numbers(kernel: Kernel, shape: Shape) -> tuple[np.ndarray, np.ndarray]:

@@ -18,7 +18,8 @@ from tilewright.bench.card.plan_operators import Operator
 from tilewright.bench.suites import Shape
 from tilewright.dtypes import to_numpy
 from tilewright.errors import TilewrightError
-from tilewright.operator_specs import Conv2dSpec
+from tilewright.operator_specs import AttentionSpec, Conv2dSpec
+from tilewright.payload.samples import of_operator
 from tilewright.runtime import cards, gpu_call, gpu_passes
 from tilewright.runtime.cards import Card, Loaded, checked
 from tilewright.runtime.device_arrays import DeviceArray
@@ -166,11 +167,14 @@ class Prover:
         drawn = (
             bundle.whole_numbers(kernel, step.shape) if step.kind == "layout" and isinstance(kernel, Kernel) else None
         )
+        if isinstance(spec, AttentionSpec):
+            drawn = of_operator(random, spec)
         # Rows of images follow one another.
         spare = not isinstance(spec, Conv2dSpec)
         held = []
         for number, each in enumerate(spec.operands):
-            made = Held.of(self._driver, each.shape, to_numpy(each.type), spare=spare)
+            shape = each.shape if drawn is None else drawn[number].shape  # There may be any number of pages.
+            made = Held.of(self._driver, shape, to_numpy(each.type), spare=spare)
             made.whole[...] = _random(random, each.shape, to_numpy(each.type)) if drawn is None else drawn[number]
             held.append(made)
         return held, Held.of(self._driver, spec.result.shape, to_numpy(spec.result.type), spare=spare)

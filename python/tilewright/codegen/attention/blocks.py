@@ -21,7 +21,7 @@ from dataclasses import dataclass
 
 from tilewright.build import index
 from tilewright.build.index import Index
-from tilewright.build.loops import chunks, repeat
+from tilewright.build.loops import chunks, repeat, when
 from tilewright.build.vectors import load
 from tilewright.codegen.attention.code import Code, interleaved, widened
 from tilewright.codegen.attention.column import Column
@@ -42,8 +42,16 @@ class Blocks:
 
     def block(self, head: Head, number: ir.Value) -> None:
         """Computes block number `number` of the rows of a task."""
+        start = index.mul(number, self.code.tiling.columns * self.code.tiling.rows)
+        if not self.code.problem.chain.packed:
+            self._block(head, start)
+            return
+        with when(index.signed_less(start, self.code.problem.rows)):  # There are places for more than a sequence has.
+            self._block(head, start)
+
+    def _block(self, head: Head, start: Index) -> None:
+        """The same of the block from row `start` on."""
         tiling, rows = self.code.tiling, self.code.problem.rows
-        start = index.mul(number, tiling.columns * tiling.rows)
         columns = index.signed_min(tiling.columns, index.ceil_div(index.sub(rows, start), tiling.rows))
 
         def of(column: ir.Value) -> Column:

@@ -12,7 +12,7 @@ from math import prod
 from tilewright.build import index
 from tilewright.build.index import Index
 from tilewright.build.loops import repeat
-from tilewright.build.usedef import body, terminator
+from tilewright.build.usedef import body, parent, terminator
 from tilewright.codegen.attention import chain, checks
 from tilewright.codegen.attention.blocks import Blocks
 from tilewright.codegen.attention.chain import Chain
@@ -86,7 +86,7 @@ def expand(function: func.FuncOp, softmax: ir.Operation, decision: OnlineSoftmax
             run(0, 1)
         func.ReturnOp([])
     if found.packed or found.lengths:
-        with ir.InsertionPoint(body(made.operation.parent)):
+        with ir.InsertionPoint(body(parent(made.operation))):
             checks.define(found, operands)
     if threads > 1 and not found.is_empty:
         cap = parallel.cap(made, threads)

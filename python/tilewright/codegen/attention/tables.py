@@ -143,7 +143,11 @@ def _check_numbers(value: ir.Value, starts: tuple[str, int], op: ir.Operation) -
     if not match(("arith.addi", ("element", 1), ("arith.extui", past)), yielded(counted), {}):
         raise refused("rows are not counted by the starts of sequences", op)
     ends = defined_by(counted.operands[0], "tensor.extract_slice")
-    if ends is None or tree(ends.operands[0]) != starts or list(ends.attributes["static_offsets"]) != [1]:
+    if (
+        ends is None
+        or tree(ends.operands[0]) != starts
+        or list(ir.DenseI64ArrayAttr(ends.attributes["static_offsets"])) != [1]
+    ):
         raise refused("sequences are not counted from the second one on", op)
     check_zero(counted.operands[1], counted)
 

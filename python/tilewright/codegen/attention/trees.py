@@ -24,7 +24,9 @@ def tree(value: ir.Value) -> Any:  # noqa: ANN401 - numbers, tuples, values
     What else there is stays the value.
     """
     if isinstance(value, ir.BlockArgument):
-        kind = "argument" if value.owner.owner.operation.name == "func.func" else "element"
+        block = value.owner
+        assert isinstance(block, ir.Block), "it is its argument"
+        kind = "argument" if block.owner.operation.name == "func.func" else "element"
         return kind, value.arg_number
     op = definition(value)
     assert op is not None, "an op makes it"
