@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from math import prod
 from typing import Any
@@ -43,13 +43,13 @@ def entries(spec: AttentionSpec, operands: Sequence[NDArray[Any]]) -> Iterator[R
     """The entries of a call with these operands, in order."""
     named = dict(zip((each.name for each in spec.operands), operands, strict=True))
     lengths, table = named.get("lengths"), named.get("table")
-    places: Iterable[Any] = range(named["q_starts"].shape[0] - 1) if spec.packed else np.ndindex(*spec.batch)
-    for place in places:
+    outer = (named["q_starts"].shape[0] - 1,) if spec.packed else spec.batch
+    for place in np.ndindex(*outer):
         queries = (
-            (slice(None), _between(named["q_starts"], place)) if spec.packed else (*place, slice(None), slice(None))
+            (slice(None), _between(named["q_starts"], place[0])) if spec.packed else (*place, slice(None), slice(None))
         )
         if lengths is None:
-            yield Rows(queries, (slice(None), _between(named["k_starts"], place)))
+            yield Rows(queries, (slice(None), _between(named["k_starts"], place[0])))
             continue
         count = int(lengths[place])
         if table is None:
