@@ -31,6 +31,8 @@ WORKERS = 3
 SHAPES = ((64, 64, 64), (96, 160, 128), (33, 70, 50), (8, 256, 256))
 PACKAGE = str(Path(tw.__file__).parents[1])
 BIN = Path(sys.executable).parent
+PATIENT = {"health_check_period_ms": 5_000, "health_check_timeout_ms": 60_000, "health_check_failure_threshold": 30}
+"""Minutes for Ray's node to answer that it is there: by default it is taken for dead on a machine that has much else to do."""
 
 
 @contextmanager
@@ -87,9 +89,10 @@ def ray(folder: Path) -> Iterator[tuple[str, str]]:
         log_to_driver=False,
         runtime_env={"env_vars": {"PYTHONPATH": PACKAGE}},
         _temp_dir=str(folder),
+        _system_config=PATIENT,
     )
     try:
-        yield "ray", "ray::"
+        yield "ray", "ray::(?!.*Agent)"  # A node ends with the agents that it has beside its workers.
     finally:
         package.shutdown()
 

@@ -2,6 +2,7 @@
 """Products over processes: what MLIR's partition leaves for each process, and, where MPI is installed, results on two processes."""
 
 import ctypes
+import itertools
 import json
 import math
 import os
@@ -152,7 +153,8 @@ def test_bytes_follow_the_grid(grid):
         ("stationary_b", (2, 2), 1, {(32, 24, 16, 0)}, {(0,), (1,)}),
         ("k", (4,), 4, {(64, 12, 8, 0)}, {(0,)}),
         ("k", (4,), 1, {(64, 48, 8, 0)}, {(0,)}),
-        ("k_all", (4,), 4, {(64, 48, 8, 0)}, {(0,)}),
+        ("k_all", (4,), 4, {(64, 12, 8, 0)}, {(0,)}),
+        ("k_all", (4,), 1, {(64, 48, 8, 0)}, {(0,)}),
     ],
 )
 def test_one_function_calls_kernels_of_panels(schedule, grid, panels, kernels, axes):
@@ -218,10 +220,10 @@ class Pretended:
         return self.code(name)
 
 
-def pretended(schedule="summa", grid=(1, 2), **options):
+def pretended(schedule="summa", grid=(1, 2), panels=2, **options):
     """The second of two processes; of "summa" in a row, whose partner has the first two of four panels of A."""
     steps = program(SPEC, SCHEDULES[schedule], grid)
-    built = native.build(steps, "MPICH", resolve("host"), panels=2)
+    built = native.build(steps, "MPICH", resolve("host"), panels=panels)
     a, b, c = (np.zeros(steps.blocks[name], np.float32) for name in "abc")
     made = Pretended(built, rank=1, **options)
     memory = aligned((built.workspace,), np.dtype(np.uint8))
@@ -247,6 +249,17 @@ def test_sums_are_on_their_way_while_the_next_panel_is_multiplied(schedule, grid
     assert made.events == [*products, *first, *products, *second]
     # The first sums are waited for after a product of the second ones, those only in the end.
     assert made.waits == [before + 3] * 2 + [len(made.events)] * 2
+
+
+def test_sums_that_all_get_are_gathered_while_the_panel_after_the_next_is_multiplied():
+    made, status = pretended("k_all", (2,), panels=3)
+    assert status == 0
+    of_first, of_second, gathered, *rest = ([("MPI_Irecv", tag), ("MPI_Isend", tag)] for tag in range(1, 7))
+    begin = ["product", *of_first, "product", *of_second, *gathered, "product"]
+    assert made.events == [*begin, *itertools.chain(*rest)]
+    # After each product what was sent before it is waited for; what follows the last one, at once.
+    at = len(begin)
+    assert made.waits == [4] * 2 + [at] * 4 + [at + 2] * 2 + [at + 4] * 2 + [at + 6] * 2
 
 
 @pytest.mark.parametrize("schedule", ["summa", "k"])
@@ -440,13 +453,13 @@ def test_a_call_sends_the_bytes_of_the_model_and_leaves_no_communicator(launcher
     assert int(model) > 0
 
 
-COUNTED = ("summa:1x2", "summa:2x1", "stationary_a:2x1", "stationary_b:1x2", "rows:2", "columns:2", "k:2")
+COUNTED = ("summa:1x2", "summa:2x1", "stationary_a:2x1", "stationary_b:1x2", "rows:2", "columns:2", "k:2", "k_all:2")
 
 
 @needs_minutes
 @pytest.mark.parametrize("launcher", [OPEN_MPI, MPICH], ids=["openmpi", "mpich"])
 @pytest.mark.parametrize(
-    "case", ["summa:2x2", "summa:1x4", "summa:4x1", "stationary_a:2x2", "stationary_b:2x2", "rows:4", "k:4"]
+    "case", ["summa:2x2", "summa:1x4", "summa:4x1", "stationary_a:2x2", "stationary_b:2x2", "rows:4", "k:4", "k_all:4"]
 )
 def test_four_processes_send_the_bytes_of_the_model(case, launcher, tmp_path):
     library = counter(launcher, tmp_path)

@@ -15,6 +15,7 @@ from tilewright.records import lookup, machine
 from tilewright.records.database import Database, read_lines
 from tilewright.records.trial import canonical, machine_key, schedule_digest
 from tilewright.runtime import tuned, verification
+from tilewright.schedules import make
 
 SPEC = tw.MatmulSpec(m=64, n=96, k=128)
 SIZES = {"mr": 4, "nr": 32, "mc": 64, "nc": 96, "kc": 128}
@@ -36,7 +37,9 @@ def digest():
 
 
 def won(digest, **fields):
-    return trial(**{"machine": machine.facts(HOST), "schedule": digest, **fields})
+    usual = make.make(SPEC, HOST)
+    model = {"strategy": usual.name, "sizes": usual.sizes, "samples": [2e-4, 2.5e-4]}
+    return trial(**{"machine": machine.facts(HOST), "schedule": digest, "model": model, **fields})
 
 
 @pytest.fixture
@@ -114,6 +117,15 @@ def test_a_record_of_another_schedule_is_left_alone(records, verified):
         found.add([won("0" * 64)])
     kernel = tw.compile(SPEC)
     assert kernel.metadata.chosen_by == "the model"
+    assert not verified
+
+
+def test_a_record_that_won_over_what_the_model_no_longer_chooses_is_left_alone(records, digest, verified):
+    other = {"strategy": "packed", "sizes": SIZES, "samples": [2e-4, 2.5e-4]}
+    with Database(records) as found:
+        found.add([won(digest, model=other)])
+    said = "the model, which has changed since a comparison of 2026-11-23"
+    assert tw.compile(SPEC).metadata.chosen_by == said
     assert not verified
 
 

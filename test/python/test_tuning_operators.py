@@ -17,6 +17,7 @@ from tilewright.bench.convolution import layers
 from tilewright.cli import main
 from tilewright.cli.app import command
 from tilewright.errors import WrongResultError
+from tilewright.libraries.objects import compile_one
 from tilewright.payload import spec_tables
 from tilewright.records import lookup, machine
 from tilewright.records.database import Database
@@ -107,27 +108,18 @@ def test_a_winner_is_kept_and_compiled_from_then_on(spec, records, monkeypatch):
     assert all(parse(line, "test").line == line for line in lines)
 
 
-def test_calls_without_a_spec_take_what_won(records, monkeypatch):
-    x, w = np.ones((1, 5, 6, 8), np.float32), np.ones((3, 3, 8, 16), np.float32)
-    spec = tw.Conv2dSpec(1, 5, 6, 8, 16, 3, 3)
-    sizes = dict(operator_candidates.of(spec, HOST, 1).ordered[0].sizes)
-    made = tw.compile(spec, parameters=sizes)
-    fields = {"machine": machine.facts(HOST), "strategy": "packed", "sizes": sizes}
-    with Database(records) as found:
-        digest = schedule_digest(made.asm["schedule"])
-        found.add([trial(spec=spec, schedule=digest, **fields)])
-    proved = []
-    verify = verification.verify
-    monkeypatch.setattr(verification, "verify", lambda *given: proved.append(given) or verify(*given))
-    assert (tw.conv2d(x, w) == 72).all()
-    assert len(proved) == 1
-
-
 def won(spec, **fields):
     """A record of the first candidate of a spec, which won."""
-    candidate = operator_candidates.of(spec, HOST, 1).ordered[0]
+    space = operator_candidates.of(spec, HOST, 1)
+    candidate, start = space.ordered[0], space.start
     text = tw.compile(spec, parameters=dict(candidate.sizes), cache=False).asm["schedule"]
-    usual = {"machine": machine.facts(HOST), "strategy": candidate.strategy, "sizes": dict(candidate.sizes)}
+    model = {"strategy": start.strategy, "sizes": dict(start.sizes), "samples": [2e-4, 2.5e-4]}
+    usual = {
+        "machine": machine.facts(HOST),
+        "strategy": candidate.strategy,
+        "sizes": dict(candidate.sizes),
+        "model": model,
+    }
     return trial(spec=spec, **{**usual, "schedule": schedule_digest(text), **fields})
 
 
@@ -135,11 +127,19 @@ def test_a_record_is_proved_once_before_its_use(records, monkeypatch):
     proved = []
     verify = verification.verify
     monkeypatch.setattr(verification, "verify", lambda *given: proved.append(given) or verify(*given))
+    x, w = np.ones((1, 5, 6, 8), np.float32), np.ones((3, 3, 8, 16), np.float32)
+    called = tw.Conv2dSpec(1, 5, 6, 8, 16, 3, 3)
+    models = compile_one(ATTENTION, HOST, 1).object
     with Database(records) as found:
-        found.add(won(spec) for spec in (CONV, ATTENTION))
-    for spec in (CONV, CONV, ATTENTION, ATTENTION):
+        found.add(won(spec) for spec in (called, ATTENTION))
+    assert (tw.conv2d(x, w) == 72).all()
+    for spec in (called, ATTENTION, ATTENTION):
         assert tw.compile(spec).metadata.chosen_by.startswith("this machine's database")
+    measured = compile_one(ATTENTION, HOST, 1).object
     assert len(proved) == 2
+    monkeypatch.setenv("TILEWRIGHT_NO_RECORDS", "1")
+    # A library has what was measured, and the model's choice without.
+    assert compile_one(ATTENTION, HOST, 1).object == models != measured
 
 
 def test_what_is_wrong_stale_or_of_another_machine_is_left_alone(records, monkeypatch):

@@ -121,12 +121,19 @@ shard::ReduceScatterOp scatterOf(linalg::LinalgOp product) {
   return sums.hasOneUse() ? dyn_cast<shard::ReduceScatterOp>(*sums.user_begin()) : nullptr;
 }
 
-/// The loop along the dimension of C that a reduction leaves whole.
-std::optional<unsigned> wholeLoop(linalg::LinalgOp product, shard::ReduceScatterOp scatter) {
+/// The sum that all processes get, if nothing else takes the product's part of it.
+shard::AllReduceOp allReduceOf(linalg::LinalgOp product) {
+  Value sums = product->getResult(0);
+  auto found = sums.hasOneUse() ? dyn_cast<shard::AllReduceOp>(*sums.user_begin()) : nullptr;
+  return found && found.getReduction() == shard::ReductionKind::Sum ? found : nullptr;
+}
+
+/// The loop along a dimension of C.
+std::optional<unsigned> loopAlong(linalg::LinalgOp product, int64_t dimension) {
   AffineMap map = product.getMatchingIndexingMap(product.getDpsInitOperand(0));
   if (map.getNumResults() != 2)
     return std::nullopt;
-  return cast<AffineDimExpr>(map.getResult(1 - scatter.getScatterAxis().getZExtValue())).getPosition();
+  return cast<AffineDimExpr>(map.getResult(dimension)).getPosition();
 }
 
 Value sliced(OpBuilder &builder, Location location, Value of, const Slice &at) {
@@ -165,10 +172,11 @@ struct ShardPanels final : impl::ShardPanelsBase<ShardPanels> {
 
   void split(linalg::LinalgOp product) {
     SymbolTableCollection symbols;
-    shard::ReduceScatterOp scatter = scatterOf(product);
     std::optional<unsigned> loop = gatheredLoop(product);
+    inParts(product, loop, symbols);
+    shard::ReduceScatterOp scatter = scatterOf(product);
     if (!loop && scatter)
-      loop = wholeLoop(product, scatter);
+      loop = loopAlong(product, 1 - int64_t(scatter.getScatterAxis().getZExtValue()));
     if (!loop)
       return;
     SmallVector<Multiplied> operands;
@@ -213,14 +221,12 @@ struct ShardPanels final : impl::ShardPanelsBase<ShardPanels> {
       return productOf(builder, product, given, part);
     };
     if (together > 0) {
-      Value mine = scattered(builder, scatter, *cut, together, count, width, [&](int64_t number, Value part, Slice at) {
+      scattered(builder, scatter, *cut, together, count, width, [&](int64_t number, Value part, Slice at) {
         return multiply(number, [&] {
           return fill ? sliced(builder, location, part, at)
                       : sliced(builder, location, sums, {builder, sums, *cut, number * width, width});
         });
       });
-      scatter.getResult().replaceAllUsesWith(mine);
-      scatter->erase();
     } else {
       for (int64_t number = 0; number != count; ++number) {
         if (!cut) {
@@ -237,6 +243,33 @@ struct ShardPanels final : impl::ShardPanelsBase<ShardPanels> {
     for (Multiplied &operand : operands)
       if (operand.gather)
         operand.gather.erase();
+  }
+
+  /// Makes a sum that all processes get of one of which each keeps a block, and a gather of these: the same bytes, of which those of one
+  /// panel are on their way while the next one is computed. Panels cut the other dimension of C than the blocks, along `loop` if that is
+  /// known. Where extents allow no panels nothing changes.
+  void inParts(linalg::LinalgOp product, std::optional<unsigned> loop, SymbolTableCollection &symbols) const {
+    shard::AllReduceOp all = perBlock > 1 ? allReduceOf(product) : nullptr;
+    auto type = all ? dyn_cast<RankedTensorType>(all.getType()) : nullptr;
+    if (!type || type.getRank() != 2 || !type.hasStaticShape() || type != all.getInput().getType())
+      return;
+    int64_t size = shard::collectiveProcessGroupSize(all.getGridAxes(), shard::getGrid(all, symbols));
+    for (int64_t dimension : {0, 1}) {
+      bool other = !loop || loop == loopAlong(product, 1 - dimension);
+      if (!other || ShapedType::isDynamic(size) || type.getDimSize(dimension) % size != 0 ||
+          inBlocks(type.getDimSize(1 - dimension), 1, 1) < 2)
+        continue;
+      OpBuilder builder(all);
+      IntegerAttr axis = builder.getIndexAttr(dimension);
+      Value mine = shard::ReduceScatterOp::create(
+          builder, all.getLoc(), resized(all.getInput(), dimension, type.getDimSize(dimension) / size),
+          all.getGridAttr(), all.getGridAxesAttr(), all.getInput(), all.getReductionAttr(), axis);
+      auto gathered = shard::AllGatherOp::create(builder, all.getLoc(), type, all.getGridAttr(),
+                                                 all.getGridAxesAttr(), mine, axis);
+      all.getResult().replaceAllUsesWith(gathered.getResult());
+      all->erase();
+      return;
+    }
   }
 
   /// Into how many panels each of `count` blocks is cut: as many as divide it into multiples of `deep`, `per-block` at
@@ -259,17 +292,38 @@ struct ShardPanels final : impl::ShardPanelsBase<ShardPanels> {
     return ShapedType::isDynamic(size) ? 0 : size;
   }
 
-  /// A process's block of C, of reductions of some panels each: `panel` computes one, for which a tensor has a place.
-  /// Nothing takes a reduction's result before the last panel is computed.
-  static Value scattered(OpBuilder &builder, shard::ReduceScatterOp scatter, int64_t cut, int64_t together,
-                         int64_t count, int64_t width, llvm::function_ref<Value(int64_t, Value, Slice)> panel) {
+  /// The gather of the blocks that a reduction leaves, if panels cut the other dimension of C.
+  static shard::AllGatherOp gatherAfter(shard::ReduceScatterOp scatter, int64_t cut) {
+    Value mine = scatter.getResult();
+    auto gather = mine.hasOneUse() ? dyn_cast<shard::AllGatherOp>(*mine.user_begin()) : nullptr;
+    bool same = gather && gather.getGridAxes() == scatter.getGridAxes() &&
+                gather.getGatherAxis() == scatter.getScatterAxis();
+    return same && int64_t(gather.getGatherAxis().getZExtValue()) != cut ? gather : nullptr;
+  }
+
+  /// A copy of a collective for one panel.
+  template <typename Op>
+  static Value ofPanel(OpBuilder &builder, Op op, Value panel, int64_t cut, int64_t width) {
+    IRMapping given;
+    given.map(op.getInput(), panel);
+    Operation *sent = builder.clone(*op, given);
+    sent->getResult(0).setType(resized(op.getResult(), cut, width));
+    return sent->getResult(0);
+  }
+
+  /// Replaces a reduction, and the gather after it, by those of some panels each: `panel` computes one, for which a tensor has a place.
+  /// Nothing takes a reduction's result before the next panels are computed, nor a gather's before those after them.
+  static void scattered(OpBuilder &builder, shard::ReduceScatterOp scatter, int64_t cut, int64_t together,
+                        int64_t count, int64_t width, llvm::function_ref<Value(int64_t, Value, Slice)> panel) {
     Location location = scatter.getLoc();
     auto empty = [&](RankedTensorType type) -> Value {
       return tensor::EmptyOp::create(builder, location, type.getShape(), type.getElementType());
     };
     // Parts of one tensor: equal ones would be taken for one.
     Value parts = empty(resized(scatter.getInput(), cut, count * width));
-    SmallVector<Value> reduced;
+    shard::AllGatherOp gather = gatherAfter(scatter, cut);
+    SmallVector<Value> reduced, gathered;
+    auto gatherLast = [&](size_t number) { gathered.push_back(ofPanel(builder, gather, reduced[number], cut, width)); };
     for (int64_t group = 0; group != count / together; ++group) {
       Value part = sliced(builder, location, parts, {builder, parts, cut, group * together * width, together * width});
       for (int64_t each = 0; each != together; ++each) {
@@ -277,16 +331,19 @@ struct ShardPanels final : impl::ShardPanelsBase<ShardPanels> {
         Value made = panel(each * (count / together) + group, part, at);
         part = inserted(builder, location, made, part, at);
       }
-      IRMapping given;
-      given.map(scatter.getInput(), part);
-      Operation *sent = builder.clone(*scatter, given);
-      sent->getResult(0).setType(resized(scatter.getResult(), cut, width));
-      reduced.push_back(sent->getResult(0));
+      reduced.push_back(ofPanel(builder, scatter, part, cut, width));
+      if (gather && group > 0)
+        gatherLast(group - 1);
     }
-    Value mine = empty(cast<RankedTensorType>(scatter.getResult().getType()));
-    for (auto [group, block] : llvm::enumerate(reduced))
-      mine = inserted(builder, location, block, mine, {builder, mine, cut, int64_t(group) * width, width});
-    return mine;
+    if (gather)
+      gatherLast(reduced.size() - 1);
+    Value old = gather ? gather.getResult() : scatter.getResult(), made = empty(cast<RankedTensorType>(old.getType()));
+    for (auto [group, block] : llvm::enumerate(gather ? gathered : reduced))
+      made = inserted(builder, location, block, made, {builder, made, cut, int64_t(group) * width, width});
+    old.replaceAllUsesWith(made);
+    if (gather)
+      gather->erase();
+    scatter->erase();
   }
 };
 } // namespace

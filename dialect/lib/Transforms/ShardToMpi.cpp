@@ -238,15 +238,19 @@ private:
     int64_t rows = input.getDimSize(0);
     linalg::CopyOp::create(builder, bufferOf(builder, op.getInput()),
                            blockOf(builder, blocks, 0, indexOf(builder, among.rank), rows));
-    for (Sent each : exchange(builder, blocks, blocks, rows, among, /*own=*/true))
-      messages.wait(builder, each);
+    SmallVector<Sent> all = exchange(builder, blocks, blocks, rows, among, /*own=*/true);
+    ImplicitLocOpBuilder late(op.getLoc(), op);
+    if (Operation *product = meanwhile(op))
+      late.setInsertionPointAfter(product);
+    for (Sent each : all)
+      messages.wait(late, each);
     if (dimension != 0)
       for (int64_t each = 0; each != among.size; ++each)
-        linalg::CopyOp::create(builder, blockOf(builder, blocks, 0, builder.getIndexAttr(each), rows),
-                               blockOf(builder, whole, dimension, builder.getIndexAttr(each), extent));
+        linalg::CopyOp::create(late, blockOf(late, blocks, 0, late.getIndexAttr(each), rows),
+                               blockOf(late, whole, dimension, late.getIndexAttr(each), extent));
     if (dimension != 0)
-      memref::DeallocOp::create(builder, blocks);
-    return tensorOf(builder, type, whole);
+      memref::DeallocOp::create(late, blocks);
+    return tensorOf(late, type, whole);
   }
 
   /// A buffer for a block of each process, one below the other.

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import re
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -15,6 +16,7 @@ from typing import Any, Union
 
 from tilewright import text_files
 from tilewright.emit import code, operators
+from tilewright.emit.built import Built
 from tilewright.emit.llvmir import with_libc_memory
 from tilewright.emit.pipeline import Record
 from tilewright.errors import TilewrightError
@@ -22,6 +24,7 @@ from tilewright.libraries import pool
 from tilewright.operator_specs import OperatorSpec
 from tilewright.payload.signature import Signature
 from tilewright.runtime import cache_key, compile_module, product_files, products
+from tilewright.runtime import operators as measured
 from tilewright.runtime.cache_key import Compilation
 from tilewright.spec import MatmulSpec
 from tilewright.targets import Target
@@ -66,32 +69,29 @@ def compile_one(source: Source, target: Target, threads: int) -> Compiled:
     """
     problem = _text(source) if isinstance(source, Path) else source
     chosen: dict[str, Any] = {}
-    if isinstance(problem, MatmulSpec):  # A measurement may have chosen another plan since.
+    used = threads
+    # A measurement may have chosen otherwise since.
+    if isinstance(problem, MatmulSpec):
         plan = products.plan(problem, target, threads=threads)
         chosen = {"schedule": plan.name, "parameters": plan.sizes}
+        used, build = plan.threads, partial(product_files.build, problem, target, plan)
+    elif isinstance(problem, OperatorSpec):
+        chosen = {"parameters": measured.sizes(problem, target, threads)}
+        build = partial(operators.build, problem, target, threads=threads, **chosen)
+    else:
+        build = partial(compile_module.build_module, problem, str(source), target, threads)
     what = Compilation(kind="library", problem=problem, target=target, threads=threads, **chosen)
-    got = cache_key.fetch(what, partial(_made, source, problem, target, threads))
+    got = cache_key.fetch(what, partial(_made, build, target, used))
     functions = tuple(map(Signature.from_json, got.about["functions"]))
     return Compiled(got.record.object, functions, got.about["threads"])
 
 
-def _made(
-    source: Source, problem: MatmulSpec | OperatorSpec | str, target: Target, threads: int
-) -> tuple[Record, dict[str, Any]]:
-    """A kernel, compiled, and what is kept with it; `problem` is the source, or the text that its file has."""
-    functions: tuple[Signature, ...] = ()
-    if isinstance(problem, MatmulSpec):
-        plan = products.plan(problem, target, threads=threads)
-        built, threads = product_files.build(problem, target, plan, until="llvmir", symbol=_PLACE), plan.threads
-    else:
-        built = (
-            compile_module.build_module(problem, str(source), target, threads, until="llvmir", symbol=_PLACE)
-            if isinstance(problem, str)
-            else operators.build(problem, target, threads=threads, until="llvmir", symbol=_PLACE)
-        )
-        functions = built.functions
-    built.object = code.object_file(_for_library(built.texts["llvmir"]), target)
-    return built, {"functions": [each.as_json() for each in functions], "threads": threads}
+def _made(build: Callable[..., Record], target: Target, threads: int) -> tuple[Record, dict[str, Any]]:
+    """A kernel, compiled by a function that takes fields of `pipeline.Wanted`, and what is kept with it."""
+    made = build(until="llvmir", symbol=_PLACE)
+    functions = made.functions if isinstance(made, Built) else ()
+    made.object = code.object_file(_for_library(made.texts["llvmir"]), target)
+    return made, {"functions": [each.as_json() for each in functions], "threads": threads}
 
 
 def _text(file: Path) -> str:

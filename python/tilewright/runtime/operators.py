@@ -63,11 +63,29 @@ def compile(
             chosen_by=by,
         )
 
-    trial, by = tuned.winner(spec, row, threads) if plan is None and not parameters else (None, tuned.CALLER)
+    trial, by = _winner(spec, row, threads) if plan is None and not parameters else (None, tuned.CALLER)
     recorded = None if trial is None else _recorded(spec, trial, partial(made, by=by))
     if recorded is None:
         recorded = made(parameters or {}, by if trial is None else tuned.MODEL)
     return recorded.linked(OperatorKernel)[0][spec.operator]
+
+
+def sizes(spec: OperatorSpec, target: Target, threads: int) -> dict[str, int]:
+    """The sizes that a measurement on such a machine chose for `compile`, once they are proved right; empty where the model chooses.
+
+    Raises:
+        TilewrightError: As `compile` does.
+    """
+    trial, by = _winner(spec, target, threads)
+    if trial is None:
+        return {}
+    made = compile(spec, target, threads, None, parameters=None, cache=True)
+    return dict(trial.sizes) if made.metadata.chosen_by == by else {}
+
+
+def _winner(spec: OperatorSpec, target: Target, threads: int) -> tuple[Trial | None, str]:
+    """As `tuned.winner`."""
+    return tuned.winner(spec, target, threads, lambda: operators.planned(spec, target, threads=threads)[1])
 
 
 def _recorded(

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 
 from tilewright.errors import ScheduleError, WrongResultError, warn
 from tilewright.payload.spec_tables import Spec
@@ -55,7 +56,7 @@ def choose(
     """
     if schedule is not None or parameters:
         return Chosen(make.make(spec, target, schedule, parameters, threads), CALLER)
-    trial, by = winner(spec, target, threads)
+    trial, by = winner(spec, target, threads, partial(make.make, spec, target, threads=threads))
     if trial is None:
         return Chosen(make.make(spec, target, threads=threads), by)
     try:
@@ -66,8 +67,11 @@ def choose(
     return Chosen(plan, by, trial)
 
 
-def winner(spec: Spec, target: Target, threads: int) -> tuple[Trial | None, str]:
-    """The last comparison on such a machine, if it was won, and who chooses; a damaged database is said, and left alone."""
+def winner(spec: Spec, target: Target, threads: int, usual: Callable[[], Plan]) -> tuple[Trial | None, str]:
+    """The last comparison on such a machine, if it was won, and who chooses; a damaged database is said, and left alone.
+
+    What won over another choice than `usual` gives, the model's present one, says nothing of that: it is left alone too.
+    """
     try:
         found = lookup.find(spec, target, threads)
     except RecordError as error:
@@ -75,7 +79,17 @@ def winner(spec: Spec, target: Target, threads: int) -> tuple[Trial | None, str]
         return None, MODEL
     if found is None or found.trial.verdict != "won":
         return None, MODEL if found is None else f"{MODEL}, as a comparison of {found.trial.moment[:10]} left it"
+    if not _is_of(found.trial, usual()):
+        return None, f"{MODEL}, which has changed since a comparison of {found.trial.moment[:10]}"
     return found.trial, str(found)
+
+
+def _is_of(trial: Trial, plan: Plan) -> bool:
+    """Whether a comparison was with the choice of a plan."""
+    sizes = trial.model["sizes"].items()
+    return trial.model["strategy"] == plan.name and all(
+        getattr(plan.parameters, name, None) == size for name, size in sizes
+    )
 
 
 def refusal(trial: Trial, what: Compilation | None, got: Fetched, verify: Callable[[], bool]) -> str | None:

@@ -112,6 +112,7 @@ def ShardPanels : Pass<"tilewright-shard-panels", "::mlir::func::FuncOp"> {
 
     Where each process keeps a block of the sums, by `shard.reduce_scatter`, panels of C are reduced by themselves, so that one is on its way while the next is
     computed: of one panel of the dimension that is not scattered, or of a panel of each process's block.
+    With more than one panel a block, the sums that all processes get, by `shard.all_reduce`, become such blocks of panels, which are then gathered: the same bytes.
   }];
   let dependentDialects = ["::mlir::linalg::LinalgDialect", "::mlir::shard::ShardDialect", "::mlir::tensor::TensorDialect"];
   let options = [
@@ -127,8 +128,8 @@ def ShardToMpi : Pass<"tilewright-shard-to-mpi", "::mlir::func::FuncOp"> {
     in the order of their indices along these. Its last result is what went wrong: 0, or the error code of a call.
 
     - `broadcast` of a panel passes it on from neighbor to neighbor. What a product takes is on its way while the product `ahead` products before is computed.
-    - `all_gather` and `reduce_scatter` send each block where it belongs, and add up in the order of processes. What `reduce_scatter` sends is on its way while the next
-      product is computed, unless something takes its result before that.
+    - `all_gather` and `reduce_scatter` send each block where it belongs, and add up in the order of processes. What they send is on its way while the next product is
+      computed, unless something takes the result before that.
     - `all_reduce` is `mpi.allreduce`. `shift` sends to one process and receives from another. `all_slice` sends nothing.
 
     Upstream's convert-shard-to-mpi converts all_reduce alone in LLVM 22, and each collective makes a communicator that nothing frees.

@@ -70,6 +70,13 @@ _MORE_BLOCKS = 4
 _ROWS_OF_A_TILE = 64
 """Rows that no tile has more of."""
 
+_FAR_VECTOR, _FAR_SHARE = 0.5, 1 / 2
+"""Cycles that a vector of a B takes more which is more than this part of L2. Measured on Zen 5, tiles chosen with it, times the speed of
+those chosen without: f32 9 x 512 x 512 1.15, 13 x 1000 x 500 1.36, 16 x 800 x 400 1.17. With more than two tiles of rows it loses: f32
+24 x 768 x 768 0.81, 32 x 1024 x 512 0.85, 128 x 384 x 384 0.74."""
+_FEW_VECTORS, _OTHER_REGISTERS = 3, 4
+"""Vectors of columns of such tiles, and the registers for B and an element of A."""
+
 _STREAMS = 16
 """Rows at most of an unpacked tile one vector wide, for which rows of A are most of what is read. Measured on Zen 4 in f32, with as many
 rows as there are registers for, 30, and with 16: 2048 x 8 x 1000 68 and 99 GFLOP/s, 2048 x 4 x 1000 33 and 48, 1000 x 5 x 1111 61 and
@@ -168,18 +175,20 @@ def _parts(extent: int, size: int) -> tuple[tuple[int, int], ...]:
 
 
 def result_cycles(
-    target: Target, m: int, n: int, tile: tuple[int, int], *, lanes: int, padded: bool, rows: int = 1
+    target: Target, m: int, n: int, tile: tuple[int, int], *, lanes: int, padded: bool, rows: int = 1, far: float = 0.0
 ) -> float:
     """Cycles of one step over k of an m x n result in register tiles of mr x nr.
 
     With `padded`, short tiles take as long as full ones; otherwise as long as a tile of their rows and vectors. `rows` as for
-    `tile_cycles`.
+    `tile_cycles`. A vector of a B from beyond L2 takes `far` more, where tiles are not padded.
     """
     mr, nr = tile
     if padded:
         return ceil_div(max(m, 1), mr) * ceil_div(max(n, 1), nr) * tile_cycles(target, mr, nr // lanes, lanes, rows)
     return sum(
-        down * across * tile_cycles(target, height, ceil_div(columns, lanes), lanes, rows)
+        down
+        * across
+        * (tile_cycles(target, height, ceil_div(columns, lanes), lanes, rows) + far * ceil_div(columns, lanes))
         for down, height in _parts(m, mr)
         for across, columns in _parts(n, nr)
     )
@@ -200,11 +209,13 @@ def register_tile(
     rows: int = 1,
     products: int = 1,
     held: int = 0,
+    far: float = 0.0,
 ) -> tuple[int, int]:
     """The register tile with which an m x n result takes the fewest cycles, as `result_cycles` counts them.
 
     With `nr`, the best of that many columns; with `lanes`, of vectors of that many; `most` rows at most, a multiple of
-    `rows`; `fused` and `held` as for `register_tiles`. With several `products` of the same rows, each has so many columns.
+    `rows`; `fused` and `held` as for `register_tiles`; `far` as for `result_cycles`. With several `products` of the same rows, each has so
+    many columns.
     """
     lanes = lanes or target.lanes(element)
 
@@ -212,7 +223,7 @@ def register_tile(
         size, sides = tile[0] * tile[1], tile[0] + tile[1]
         # Loads that hide take no time, and are better saved all the same.
         second = sides / size if target.issue_per_cycle else -size
-        return result_cycles(target, m, n * products, tile, lanes=lanes, padded=padded, rows=rows), second
+        return result_cycles(target, m, n * products, tile, lanes=lanes, padded=padded, rows=rows, far=far), second
 
     fitting = (
         tile
@@ -420,9 +431,9 @@ def unpacked_blocking(spec: MatmulSpec, target: Target) -> Blocking:
     if spec.n <= lanes:
         most = min(most, _STREAMS)
     dot = target.dots(*spec.multiplied)[-1]
-    tile_of = partial(
-        register_tile, target, spec.acc_type, spec.m, spec.n, lanes=lanes, padded=False, held=_interleaving(dot, target)
-    )
+    far = _FAR_VECTOR if _reads_b_from_afar(spec, target) else 0.0
+    given = {"lanes": lanes, "padded": False, "held": _interleaving(dot, target), "far": far}
+    tile_of = partial(register_tile, target, spec.acc_type, spec.m, spec.n, **given)
     mr, nr = tile_of(most=most)
     if nr == 2 * lanes < spec.n + lanes and mr > _PAIRS_OF_VECTORS:
         mr, nr = tile_of(most=min(most, _PAIRS_OF_VECTORS))
@@ -439,6 +450,17 @@ def _interleaving(dot: Dot, target: Target) -> int:
     Without them LLVM moves all sums about in every step: bf16 18 x 44 x 390 with 9 x 48 sums took 1.7 times as long as packed (Zen 5).
     """
     return dot.depth // 2 + 1 if dot.depth > 1 and target.vector_registers >= _MANY_REGISTERS else 0
+
+
+def _reads_b_from_afar(spec: MatmulSpec, target: Target) -> bool:
+    """Whether a B beyond L2 is read for each of two tiles of rows, which tiles of more rows and fewer columns read less often.
+
+    Of more tiles of rows the second and later ones find its columns nearer. A core that starts one multiply-add a cycle waits for those.
+    """
+    rows = 2 * ((target.vector_registers - _OTHER_REGISTERS) // _FEW_VECTORS)
+    if target.fma_per_cycle == 1 or target.issue_per_cycle or most_of(spec.m) > rows:
+        return False
+    return most_of(spec.k) * most_of(spec.n) * spec.b_type.bytes >= target.l2.bytes * _FAR_SHARE
 
 
 def row_gap(target: Target, element: DType) -> int:

@@ -167,7 +167,7 @@ def takes_packed(spec: MatmulSpec, call: MatmulSpec, target: Target) -> bool:
     lanes = target.lanes(spec.acc_type)
     whole = replace(call, n=ceil_div(call.n, lanes) * lanes) if spec.fused else call
     many = target.by_lane or call.m > _UNPACKED_ROWS
-    return pays.packing(whole, target) and (many or not pays.streaming(whole, target))
+    return pays.packing(whole, target) and (many or not pays.streaming(whole, target, held=False))
 
 
 def along_k(spec: MatmulSpec, target: Target) -> Iterator[Variant]:

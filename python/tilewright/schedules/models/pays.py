@@ -23,6 +23,9 @@ _PREFETCHED_CYCLES = 0.01
 _HIDDEN = 0.5
 """Part of what loads cost a streamed tile that a core hides which starts one multiply-add a cycle: on Zen 4 such tiles, of 28 to 128 rows,
 are 4 to 9 % slower than packed ones, and the model of tiles has 18 %."""
+_BLOCK_OF_L2, _DEEP = 1 / 16, 256
+"""Of L2, the least part that a B has which is streamed from caches, and the least rows; twice as many with more than `_PAIR_ROWS` rows."""
+_PAIR_ROWS = 16
 _TILE_ROWS = 16
 """Rows of a tile register: fewer leave it partly empty."""
 _ROWS_ALONG_K, _FEW_ROWS = 64, 8
@@ -47,11 +50,14 @@ def is_plain(spec: MatmulSpec) -> bool:
     return not (spec.prologue_a or spec.prologue_b or spec.products > 1 or spec.has_rows)
 
 
-def streaming(spec: MatmulSpec, target: Target) -> bool:
-    """Whether going through B once, unpacked, beats packing and its absence."""
+def streaming(spec: MatmulSpec, target: Target, *, held: bool = True) -> bool:
+    """Whether going through B once, unpacked, beats packing and its absence; without `held` only for a B that no cache holds."""
     as_stored = spec.b_packed or spec.b_transposed or spec.a_transposed
+    if is_plain(spec) and as_stored:
+        return False
     overlaps = target.fma_per_cycle > 1 and blocking.keeps_b(spec, target)
-    return not (is_plain(spec) and as_stored) and _goes_through_b_once(_sums(spec), target, overlaps=overlaps)
+    sums = _sums(spec)
+    return _goes_through_b_once(sums, target, overlaps=overlaps) or (held and _interleaves_b_less(sums, target))
 
 
 def packing(spec: MatmulSpec, target: Target) -> bool:
@@ -140,7 +146,44 @@ def _streaming_narrow_pays(spec: MatmulSpec, target: Target) -> bool:
         return spec.m <= _ROWS_COMPUTED
     if dot.depth == 1:
         return True
-    return spec.k * spec.n * spec.b_type.bytes >= _least_streamed(spec, target)
+    if spec.k * spec.n * spec.b_type.bytes < _least_streamed(spec, target):
+        return False
+    # Rows of B that share the sets of L1, a way of it apart and more, come from beyond it again for a second tile of rows.
+    apart = spec.n * spec.b_type.bytes > target.l1.bytes // target.l1.ways and _shares_sets(spec, target)
+    sizes = blocking.streamed_blocking(spec, target)
+    return not (apart and sizes.kc > 2 * target.l1.ways and spec.m > sizes.mr)
+
+
+def _interleaves_b_less(spec: MatmulSpec, target: Target) -> bool:
+    """Whether going through a B that caches hold once beats the others, of elements that are interleaved: unpacked for each tile of rows.
+
+    With two tiles of rows B is interleaved twice, which pays where two rows of it are, and not four; and for a B of which packed panels
+    would not stay in L2. Measured on Zen 5, times the speed of packed, unpacked and streamed: bf16 7 x 256 x 256 1.42 and 1.61,
+    8 x 512 x 1024 1.49 and 1.80, 12 x 256 x 256 1.24 and 1.31, 16 x 512 x 1024 1.03 and 1.26, 24 x 512 x 512 1.07 and 1.09,
+    20 x 640 x 2720 1.08 and 1.32, 28 x 1536 x 768 0.95 and 1.14, 24 x 2048 x 2048 0.66 and 0.91, 24 x 1024 x 256 1.05 and 0.90; with one
+    tile of rows in unpacked code 5 x 512 x 512 2.14 and 1.99; of few rows of B 12 x 1024 x 64 1.18 and 1.02; u8 by i8 7 x 768 x 768 1.14
+    and 1.55, 8 x 256 x 256 0.92 and 1.09, 12 x 768 x 768 1.00 and 1.18, 16 x 1024 x 1024 0.69 and 0.85; i8 by i8, whose signs are turned,
+    8 x 512 x 512 0.63 and 0.72.
+    """
+    dots = target.dots(spec.a_type.name, spec.b_type.name)
+    dot = dots[-1]
+    if not spec.widens or dot.depth == 1 or dot.flip or len(dots) > 1 or spec.k % dot.step or spec.prologue_b:
+        return False
+    if target.fma_per_cycle == 1 or spec.n < target.lanes(spec.acc_type) or spec.rows_of_b != spec.m:
+        return False
+    sizes = blocking.streamed_blocking(spec, target)
+    is_block = spec.k * spec.n * spec.b_type.bytes >= target.l2.bytes * _BLOCK_OF_L2 and spec.k >= _DEEP
+    if not is_block or sizes.kc <= 2 * target.l1.ways or spec.m <= blocking.unpacked_blocking(spec, target).mr:
+        return False
+    if spec.m <= sizes.mr:
+        return True
+    small = not (blocking.keeps_b(spec, target) or _shares_sets(spec, target))
+    return spec.m <= 2 * sizes.mr and dot.depth == 2 and small and (spec.k >= 2 * _DEEP or spec.m <= _PAIR_ROWS)
+
+
+def _shares_sets(spec: MatmulSpec, target: Target) -> bool:
+    """Whether rows of B all lie in the same sets of L1."""
+    return blocking.rows_in_l1(target, spec.n * spec.b_type.bytes) <= target.l1.ways
 
 
 def _least_streamed(spec: MatmulSpec, target: Target) -> int:
