@@ -18,8 +18,10 @@ import tempfile
 import threading
 import time
 from collections.abc import Iterator
+from concurrent.futures import Executor, Future
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import tilewright as tw
 from tilewright.processes import executors
@@ -28,11 +30,13 @@ from tilewright.records.trial import Trial
 from tilewright.tuning import many
 
 WORKERS = 3
+BETWEEN = 4
+"""Calls that end between two kills at least, so that one of three tries of a call comes through on a busy machine too."""
 SHAPES = ((64, 64, 64), (96, 160, 128), (33, 70, 50), (8, 256, 256))
 PACKAGE = str(Path(tw.__file__).parents[1])
 BIN = Path(sys.executable).parent
 PATIENT = {"health_check_period_ms": 5_000, "health_check_timeout_ms": 60_000, "health_check_failure_threshold": 30}
-"""Minutes for Ray's node to answer that it is there: by default it is taken for dead on a machine that has much else to do."""
+"""Minutes for Ray's node to answer that it is there, on a machine that has much else to do."""
 
 
 @contextmanager
@@ -110,9 +114,26 @@ def children(of: int) -> list[int]:
     return found
 
 
-def kill(what: str, every_s: float, over: threading.Event, killed: list[int]) -> None:
-    """Kills one of the workers now and then."""
+def watched(executor: Executor) -> list[bool]:
+    """A list to which each call adds an entry that ends on the executor from now on, and does not fail."""
+    submit, ended = executor.submit, list[bool]()
+
+    def watching(*given: Any, **named: Any) -> Future[Any]:
+        future = submit(*given, **named)
+        future.add_done_callback(lambda each: None if each.cancelled() or each.exception() else ended.append(True))
+        return future
+
+    executor.submit = watching
+    return ended
+
+
+def kill(what: str, every_s: float, over: threading.Event, killed: list[int], ended: list[bool]) -> None:
+    """Kills one of the workers now and then: not before some calls have ended since, so that none is hit whoever tries it."""
+    wanted = BETWEEN
     while not over.wait(every_s):
+        if len(ended) < wanted:
+            continue
+        wanted = len(ended) + BETWEEN
         workers = []
         for each in children(os.getpid()):
             try:
@@ -137,15 +158,16 @@ def main(name: str, into: str, seconds: float, every_s: float) -> None:
             what,
         ),
     ):
-        killer = threading.Thread(target=kill, args=(what, every_s, over, killed))
-        killer.start()
         try:
             with executors.opened(text) as executor, Database(Path(into)) as database:
+                killer = threading.Thread(target=kill, args=(what, every_s, over, killed, watched(executor)))
+                killer.start()
                 found = dict(many.tune(specs, database, executor, seconds=seconds, slice_s=seconds / 4))
                 trials = database.verify()
+                over.set()
+                killer.join()
         finally:
             over.set()
-            killer.join()
     outcomes = {
         str(spec): [each.verdict, each.gain, each.strategy, dict(each.sizes)] if isinstance(each, Trial) else str(each)
         for spec, each in found.items()

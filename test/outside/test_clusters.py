@@ -33,7 +33,7 @@ def run(tmp_path):
     def run(*command):
         words = [str(python) if each == "python" else str(each) for each in command]
         done = subprocess.run(
-            words, capture_output=True, text=True, timeout=900, env={**os.environ, **own, **as_root}, check=False
+            words, capture_output=True, text=True, timeout=2400, env={**os.environ, **own, **as_root}, check=False
         )
         assert done.returncode == 0, done.stderr[-4000:]
         return done.stdout

@@ -72,8 +72,9 @@ _ROWS_OF_A_TILE = 64
 
 _FAR_VECTOR, _FAR_SHARE = 0.5, 1 / 2
 """Cycles that a vector of a B takes more which is more than this part of L2. Measured on Zen 5, tiles chosen with it, times the speed of
-those chosen without: f32 9 x 512 x 512 1.15, 13 x 1000 x 500 1.36, 16 x 800 x 400 1.17. With more than two tiles of rows it loses: f32
-24 x 768 x 768 0.81, 32 x 1024 x 512 0.85, 128 x 384 x 384 0.74."""
+those chosen without: f32 8 x 512 x 512 1.44, 10 x 1024 x 512 1.63, 14 x 768 x 768 1.46, 16 x 1024 x 256 1.20, 17 x 512 x 512 1.03; f64
+10 x 400 x 400 1.72. In a loop over two whole tiles and more they lose: f32 18 x 512 x 512 0.54, 24 x 768 x 768 0.81, 128 x 384 x 384
+0.74."""
 _FEW_VECTORS, _OTHER_REGISTERS = 3, 4
 """Vectors of columns of such tiles, and the registers for B and an element of A."""
 
@@ -455,10 +456,10 @@ def _interleaving(dot: Dot, target: Target) -> int:
 def _reads_b_from_afar(spec: MatmulSpec, target: Target) -> bool:
     """Whether a B beyond L2 is read for each of two tiles of rows, which tiles of more rows and fewer columns read less often.
 
-    Of more tiles of rows the second and later ones find its columns nearer. A core that starts one multiply-add a cycle waits for those.
+    Of more tiles of rows later ones find its columns nearer. A core that starts one multiply-add a cycle waits for those.
     """
     rows = 2 * ((target.vector_registers - _OTHER_REGISTERS) // _FEW_VECTORS)
-    if target.fma_per_cycle == 1 or target.issue_per_cycle or most_of(spec.m) > rows:
+    if target.fma_per_cycle == 1 or target.issue_per_cycle or most_of(spec.m) >= rows:
         return False
     return most_of(spec.k) * most_of(spec.n) * spec.b_type.bytes >= target.l2.bytes * _FAR_SHARE
 
