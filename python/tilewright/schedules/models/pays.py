@@ -159,7 +159,7 @@ def _interleaves_b_less(spec: MatmulSpec, target: Target) -> bool:
 
     With two tiles of rows B is interleaved twice, which pays where two rows of it are, and not four; and for a B of which packed panels
     would not stay in L2. Measured on Zen 5, times the speed of packed, unpacked and streamed: bf16 7 x 256 x 256 1.42 and 1.61,
-    8 x 512 x 1024 1.49 and 1.80, 12 x 256 x 256 1.24 and 1.31, 16 x 512 x 1024 1.03 and 1.26, 24 x 512 x 512 1.07 and 1.09,
+    8 x 512 x 1024 1.49 and 1.80, 12 x 256 x 256 1.24 and 1.31, 24 x 512 x 512 1.07 and 1.09,
     20 x 640 x 2720 1.08 and 1.32, 28 x 1536 x 768 0.95 and 1.14, 24 x 2048 x 2048 0.66 and 0.91, 24 x 1024 x 256 1.05 and 0.90; with one
     tile of rows in unpacked code 5 x 512 x 512 2.14 and 1.99; of few rows of B 12 x 1024 x 64 1.18 and 1.02; u8 by i8 7 x 768 x 768 1.14
     and 1.55, 8 x 256 x 256 0.92 and 1.09, 12 x 768 x 768 1.00 and 1.18, 16 x 1024 x 1024 0.69 and 0.85; i8 by i8, whose signs are turned,
@@ -173,7 +173,11 @@ def _interleaves_b_less(spec: MatmulSpec, target: Target) -> bool:
         return False
     sizes = blocking.streamed_blocking(spec, target)
     is_block = spec.k * spec.n * spec.b_type.bytes >= target.l2.bytes * _BLOCK_OF_L2 and spec.k >= _DEEP
-    if not is_block or sizes.kc <= 2 * target.l1.ways or spec.m <= blocking.unpacked_blocking(spec, target).mr:
+    if (
+        not is_block
+        or sizes.kc <= 2 * target.l1.ways
+        or _interleavings(spec, target) <= blocking.ceil_div(spec.m, sizes.mr)
+    ):
         return False
     if spec.m <= sizes.mr:
         return True
