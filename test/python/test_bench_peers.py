@@ -18,7 +18,7 @@ HERE = (max(os.sched_getaffinity(0)),)
 SHAPE = Shape(5, 7, 11)
 
 
-@pytest.mark.parametrize("name", ["numpy", "mkl"])
+@pytest.mark.parametrize("name", ["numpy", "mkl", "libxsmm"])
 def test_a_peer_multiplies_the_same_operands_in_its_own_process(name):
     if missing := peers.PEERS[name].missing():
         pytest.skip(missing)
@@ -46,6 +46,23 @@ def test_mkl_multiplies_every_type_also_with_b_packed_ahead(dtype, rtol):
             peer.load(SHAPE, types, 1, 0, packed)
             np.testing.assert_allclose(peer.result(), expected, rtol=rtol, atol=rtol)
             peer.unload()
+
+
+def test_libxsmm_multiplies_batches_and_pairs_of_rows_of_b():
+    if missing := peers.PEERS["libxsmm"].missing():
+        pytest.skip(missing)
+    with PeerProcess(peers.PEERS["libxsmm"], 1, HERE) as peer:
+        for shape, dtype, packed in ((Shape(5, 7, 11, (2, 3)), "f64", False), (Shape(5, 7, 12), "bf16,bf16,f32", True)):
+            expected = operands(shape, dtype, 1)
+            peer.load(shape, dtype, 1, 0, packed)
+            product = expected.a.astype(np.float64) @ expected.b.astype(np.float64)
+            np.testing.assert_allclose(peer.result(), product, rtol=1e-5, atol=1e-5)
+            peer.unload()
+
+
+def test_what_a_peer_needs_of_the_system_is_named_first(monkeypatch, tmp_path):
+    monkeypatch.setenv("LIBXSMMROOT", str(tmp_path))
+    assert "install Debian's libxsmm-dev" in (peers.PEERS["libxsmm"].missing() or "")
 
 
 @pytest.mark.parametrize("name", ["numpy", "mkl"])

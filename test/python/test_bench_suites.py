@@ -31,7 +31,7 @@ def test_bad_shapes_are_refused_in_one_line(text):
 
 
 def test_the_suites_are_those_that_are_published():
-    assert list(SUITES) == ["square", "bert", "llm", "resnet50", "odd", "skinny"]
+    assert list(SUITES) == ["square", "bert", "llm", "resnet50", "odd", "skinny", "small"]
     assert [shape.m for shape in suite("square").shapes] == [64, 128, 256, 512, 1024, 2048, 4096]
     assert {name: len(each.shapes) for name, each in SUITES.items()} == {
         "square": 7,
@@ -40,6 +40,7 @@ def test_the_suites_are_those_that_are_published():
         "resnet50": 9,
         "odd": 10,
         "skinny": 5,
+        "small": 9,
     }
     assert str(suite("bert").shapes[3]) == "384x1024x1024"
     assert Shape(128, 28672, 4096) in suite("llm").shapes

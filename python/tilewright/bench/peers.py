@@ -15,6 +15,7 @@ from tilewright.bench import environments
 from tilewright.bench.libraries import (
     Iree,
     Library,
+    Libxsmm,
     Mkl,
     Numpy,
     OneDnn,
@@ -22,6 +23,7 @@ from tilewright.bench.libraries import (
     TorchCompile,
     TorchMm,
     Xla,
+    libxsmm_missing,
     mkl_path,
     openblas_core,
 )
@@ -62,6 +64,7 @@ class Peer:
         fuses: Whether it is for products with an epilogue, and not for those without; otherwise the other way round.
         batches: The types of A and B of which it multiplies batches in one call.
         transposes: Whether it takes operands that are stored transposed as they are.
+        system: None when the system has what no Python environment brings, else what is missing there.
     """
 
     name: str
@@ -76,6 +79,7 @@ class Peer:
     fuses: bool = False
     batches: frozenset[str] = frozenset()
     transposes: bool = False
+    system: Callable[[], str | None] = field(default=lambda: None)
 
     def python(self) -> Path:
         """The interpreter that it is measured with: its own environment's when that is set up, else the running one."""
@@ -83,7 +87,7 @@ class Peer:
 
     def missing(self) -> str | None:
         """None when it can be loaded, else what is missing and how to install it."""
-        return None if environments.python(self.environment) else self.here()
+        return self.system() or (None if environments.python(self.environment) else self.here())
 
     def cannot(self, shape: Shape, dtype: str, layout: str, *, packed: bool) -> str | None:
         """Why it does not multiply matrices of this shape that are stored so; None when it does."""
@@ -237,6 +241,17 @@ _ROWS = (
             ("torch-autotune", ", with max-autotune", partial(TorchCompile, autotune=True)),
         )
     ),
+    Peer(
+        "libxsmm",
+        "libxsmm's kernels for small products, and libxsmm_gemm_batch",
+        "numpy",
+        Libxsmm,
+        _NUMPY,
+        _F32_F64,
+        packed=MappingProxyType({("bf16", "bf16"): "f32"}),
+        batches=_BLAS,
+        system=libxsmm_missing,
+    ),
     Peer("xla", "XLA's dot on the CPU, through JAX", "jax", Xla, _needs("jax"), _EVERYTHING),
     Peer("iree", "IREE's compiler for the CPU", "iree", Iree, _needs("iree"), _EVERYTHING),
     Peer(
@@ -303,4 +318,4 @@ def choose(names: Iterable[str] | None, dtype: str, epilogue: str = "") -> tuple
 
 def _why_not(peer: Peer, dtype: str) -> str | None:
     a, b, _ = types_of(dtype)
-    return peer.missing() or (None if (a, b) in peer.products else f"it has no product of {a} and {b}")
+    return peer.missing() or (None if (a, b) in {*peer.products, *peer.packed} else f"it has no product of {a} and {b}")

@@ -127,6 +127,11 @@ _ROWS = (
         "one or two extents tiny, the others large",
         _shapes("65536x64x64 64x64x65536 2048x8x2048 32768x8x512 8x32768x512"),
     ),
+    Suite(
+        "small",
+        "cubes of 4 to 64, two thousand at once",
+        tuple(Shape(n, n, n, batch=(2000,)) for n in (4, 5, 8, 13, 16, 23, 32, 48, 64)),
+    ),
 )
 
 SUITES: Mapping[str, Suite] = MappingProxyType({row.name: row for row in _ROWS})

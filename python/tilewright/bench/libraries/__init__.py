@@ -5,6 +5,8 @@ from __future__ import annotations
 
 from tilewright.bench.libraries.base import Call, Library
 from tilewright.bench.libraries.iree import Iree
+from tilewright.bench.libraries.libxsmm import Libxsmm
+from tilewright.bench.libraries.libxsmm import missing as libxsmm_missing
 from tilewright.bench.libraries.mkl import Mkl, mkl_path
 from tilewright.bench.libraries.onnx_runtime import OnnxRuntime
 from tilewright.bench.libraries.openblas import Numpy, openblas_core
@@ -16,6 +18,7 @@ __all__ = [
     "Call",
     "Iree",
     "Library",
+    "Libxsmm",
     "Mkl",
     "Numpy",
     "OneDnn",
@@ -23,6 +26,7 @@ __all__ = [
     "TorchCompile",
     "TorchMm",
     "Xla",
+    "libxsmm_missing",
     "mkl_path",
     "openblas_core",
 ]
