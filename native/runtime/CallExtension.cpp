@@ -3,6 +3,7 @@
 // tilewright.standalone._native: calls compiled code on arrays, without MLIR and LLVM.
 
 #include "Arrays.h"
+#include "EachCall.h"
 #include "FunctionCall.h"
 #include "MatmulCall.h"
 #include "PackCall.h"
@@ -246,6 +247,10 @@ NB_MODULE(_native, m) {
           nb::kw_only(), nb::arg("stream") = nb::none(), nb::arg("max_version") = nb::none(),
           nb::arg("dl_device") = nb::none(), nb::arg("copy") = nb::none())
       .def("__dlpack_device__", [](const Exported &) { return nb::make_tuple(dlpack::cpu, 0); });
+  m.def("each", &callEach, nb::arg("a"), nb::arg("b"), nb::arg("out").none(), nb::arg("choose"), nb::arg("other"),
+        nb::sig("def each(a: object, b: object, out: object, choose: object, other: object) -> list[typing.Any]"),
+        "The products of `a[i]` and `b[i]`, into `out[i]` where `out` is not None. `choose(a, b)` gives the kernel of\n"
+        "matrices of these shapes and types, once for each, or None; `other(a, b, out=...)` computes everything else.");
   m.def(
       "array_view",
       [](nb::handle value, const std::string &name, bool written) {

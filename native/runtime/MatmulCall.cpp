@@ -77,18 +77,18 @@ PyObject *MatmulCall::call(PyObject *positional, PyObject *keywords) const {
     arguments.a = PyTuple_GET_ITEM(positional, 0);
     arguments.b = PyTuple_GET_ITEM(positional, 1);
     if (!keywords || PyDict_GET_SIZE(keywords) == 0)
-      return run(arguments.a, arguments.b, nullptr);
+      return product(arguments.a, arguments.b, nullptr);
     if (PyDict_GET_SIZE(keywords) == 1)
       if (PyObject *out = PyDict_GetItemWithError(keywords, outName.ptr()))
-        return run(arguments.a, arguments.b, out);
+        return product(arguments.a, arguments.b, out);
     arguments = {};
   }
   if (PyErr_Occurred() || !parseArguments(positional, keywords, arguments))
     return nullptr;
-  return run(arguments.a, arguments.b, arguments.out);
+  return product(arguments.a, arguments.b, arguments.out);
 }
 
-PyObject *MatmulCall::run(PyObject *aValue, PyObject *bValue, PyObject *out) const {
+PyObject *MatmulCall::product(PyObject *aValue, PyObject *bValue, PyObject *out) const {
   Extents actual = extents;
   Matrix aMatrix, bMatrix, cMatrix;
   Arrays arrays;

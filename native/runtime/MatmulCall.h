@@ -36,8 +36,13 @@ public:
   /// self(a, b, *, out=None). A new reference, or null with a Python error. May throw as Operands.h says.
   PyObject *call(PyObject *positional, PyObject *keywords) const;
 
+  /// The same for a kernel of A and B alone; `out` may be None or null.
+  PyObject *product(PyObject *a, PyObject *b, PyObject *out) const;
+
+  /// Whether the kernel has other operands.
+  bool hasFurther() const { return tensors != nullptr; }
+
 private:
-  PyObject *run(PyObject *a, PyObject *b, PyObject *out) const;
   bool readPacked(PyObject *value, Matrix &matrix) const;
   Status enter(const Extents &actual, const Matrix &a, const Matrix &b, const Matrix &c) const noexcept;
 

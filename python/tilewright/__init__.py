@@ -67,7 +67,7 @@ if TYPE_CHECKING:
     from tilewright.runtime.conv2d import conv2d
     from tilewright.runtime.coverage import Coverage, CoverageError, coverage
     from tilewright.runtime.kernel import Kernel
-    from tilewright.runtime.matmul import matmul
+    from tilewright.runtime.matmul import matmul, matmul_each
     from tilewright.runtime.module import Module
     from tilewright.runtime.spec_trace import trace
     from tilewright.runtime.step_trace import Trace
@@ -96,7 +96,7 @@ _NAMES = {
     "runtime.bisect": "Blame bisect",
     "runtime.coverage": "Coverage CoverageError coverage",
     "runtime.compile_all": "compile_all",
-    "runtime.matmul": "matmul",
+    "runtime.matmul": "matmul matmul_each",
     "runtime.compile_module": "compile_chain compile_module",
     "runtime.kernel": "Kernel",
     "runtime.module": "Module",
@@ -165,6 +165,7 @@ __all__ = [
     "library",
     "math",
     "matmul",
+    "matmul_each",
     "multiply",
     "mx_quantize",
     "pack_nibbles",

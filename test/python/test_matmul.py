@@ -315,3 +315,35 @@ def test_wide_integers_are_only_multiplied():
             tw.MatmulSpec(4, 4, 4, a="i64", **fields)
     with pytest.raises(SpecError, match="i32 on a GPU"):
         tw.compile(tw.MatmulSpec(4, 4, 4, a="i32"), target="sm_90a")
+
+
+def test_lists_of_products_are_each_as_one_is():
+    left = [numbers((3, 4)), numbers((2, 5)), numbers((3, 4)), numbers((4, 3)).T, numbers((3, 4), "i8"), numbers((4,))]
+    right = [numbers((4, 2)), numbers((5, 7)), numbers((4, 2)), numbers((4, 2)), numbers((4, 2), "i8"), numbers((4, 2))]
+    right[2] = np.repeat(right[2], 2, axis=1)[:, ::2]  # elements of a row are not adjacent
+    products = tw.matmul_each([*left, left[0].tolist()], (*right, Foreign(right[0])))
+    for a, b, product in zip([*left, left[0]], [*right, right[0]], products, strict=True):
+        np.testing.assert_array_equal(np.asarray(product), tw.matmul(a, b))
+    assert tw.matmul_each([], []) == []
+
+
+def test_results_of_lists_go_where_they_are_told():
+    a, b = [numbers((3, 4)), numbers((4,))], [numbers((4, 2)), numbers((4, 2))]
+    out = [np.zeros((3, 2), "f4"), np.zeros(2, "f4")]
+    products = tw.matmul_each(a, b, out=out)
+    assert all(mine is given for mine, given in zip(products, out, strict=True))
+    for x, y, z in zip(a, b, out, strict=True):
+        np.testing.assert_array_equal(z, x @ y)
+
+
+def test_which_product_of_lists_is_wrong_is_said():
+    a, b = numbers((3, 4)), numbers((4, 2))
+    with pytest.raises(OperandError, match="has 1 elements; expected 2, as a has"):
+        tw.matmul_each([a, a], [b])
+    with pytest.raises(OperandError, match="out: has 0 elements"):
+        tw.matmul_each([a], [b], out=[])
+    with pytest.raises(OperandError, match="b: has 3 rows") as caught:
+        tw.matmul_each([a, a], [b, a])
+    assert getattr(caught.value, "__notes__", ["in product 1 of the lists"]) == ["in product 1 of the lists"]
+    with pytest.raises(OperandError, match="out"):
+        tw.matmul_each([a], [b], out=[np.zeros((3, 3), "f4")])

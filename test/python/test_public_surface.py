@@ -27,6 +27,7 @@ NAMES = [
     "compile",
     "error_bound",
     "matmul",
+    "matmul_each",
     "reference",
     "targets",
 ]

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""A product of arrays, with its spec inferred: what `tilewright.matmul` is."""
+"""A product of arrays, with its spec inferred: what `tilewright.matmul` is, and `tilewright.matmul_each` for lists."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import lru_cache
 from typing import Any
 
@@ -17,6 +18,7 @@ from tilewright.runtime.kernel import Kernel
 from tilewright.runtime.numpy_rules import AS_THEY_ARE, apart, batch, converted, lies, stored, types
 from tilewright.schedules.models.threads import check
 from tilewright.spec import MatmulSpec
+from tilewright.standalone import _native
 
 
 def matmul(a: ANY_ARRAY, b: ANY_ARRAY, *, threads: int = 1, out: ANY_ARRAY | None = None) -> ANY_ARRAY:
@@ -67,6 +69,38 @@ def matmul(a: ANY_ARRAY, b: ANY_ARRAY, *, threads: int = 1, out: ANY_ARRAY | Non
     if kind is None:
         return product if product.ndim else product[()]
     return arrays.like(product, kind)
+
+
+def matmul_each(
+    a: Sequence[ANY_ARRAY], b: Sequence[ANY_ARRAY], *, out: Sequence[ANY_ARRAY] | None = None
+) -> list[ANY_ARRAY]:
+    """The products of ``a[i]`` and ``b[i]``, of any shapes and types, each as `matmul` computes it, in one call without a loop in Python.
+
+    Matrices of numpy that lie row by row, of types that a kernel multiplies, go to the kernels of their shapes at once; others one by one
+    to `matmul`. Where all matrices of a list are of one shape in one array, a batch is faster yet.
+
+    Args:
+        a: So many operands.
+        b: As many.
+        out: Where the results go, as many arrays, which overlap no operand; None: into new arrays.
+
+    Returns:
+        The results, in order.
+
+    Raises:
+        OperandError: The lists are not as long as each other, or a product's operands do not fit, as for `matmul`; a note says which one.
+    """
+    for name, each in (("b", b), ("out", out)):
+        if each is not None and len(each) != len(a):
+            raise OperandError(f"has {len(each)} elements", operand=name, expected=f"{len(a)}, as a has")
+    return _native.each(a, b, out, _kernel_of, matmul)
+
+
+def _kernel_of(a: Array, b: Array) -> Kernel | None:
+    """The kernel of matrices of these shapes and types; None where operands or the result have to be converted."""
+    if types(a.dtype, b.dtype) is not AS_THEY_ARE:
+        return None
+    return _kept(a.shape, b.shape, a.dtype, b.dtype, "nn", 1)
 
 
 def _matrices(a: Array, b: Array) -> tuple[Array, Array, tuple[int, ...]]:
