@@ -473,18 +473,19 @@ def keep_partial_sums(functions: Handle) -> None:
         for k: p = p + A[k] * B[k]
         write partial <- p
     """
-    loops = match(functions, "scf.for")
+    _hoist(match(functions, "scf.for"))
+    clean(functions)
+
+
+def _hoist(loops: Handle) -> None:
     transform.apply_licm(loops)
     loop.loop_hoist_loop_invariant_subsets(loops)
-    clean(functions)
 
 
 def keep_accumulators(functions: Handle, *, looped: bool, short_step: bool = False) -> None:
     """Keeps the accumulators of vectorized matmul tiles in registers over the loops over k around them, if there are.
 
-    With `short_step`, a last, short step over k is in none of these loops.
-
-    Before: ``for k: vc = read c; write c <- contract(a[k], b[k], vc)``. After::
+    A last step that is a `short_step` is in none. Before: ``for k: vc = read c; write c <- contract(a[k], b[k], vc)``. After::
 
         vc = read c
         for k: vc = contract(a[k], b[k], vc)
@@ -492,27 +493,22 @@ def keep_accumulators(functions: Handle, *, looped: bool, short_step: bool = Fal
     """
 
     def fold_pads() -> None:
-        # A padded tile is then read and written where it lies, out of bounds by declaration. What is written has to be
-        # the padded tile itself by then, and not what a loop passes through unchanged.
+        # A padded tile is then read and written where it lies. It itself has to be written, not what a loop passes through unchanged.
         clean(functions)
         apply(functions, structured.apply_patterns_linalg_pad_vectorization)
         clean(functions)
 
-    def hoist(loops: Handle) -> None:
-        transform.apply_licm(loops)
-        loop.loop_hoist_loop_invariant_subsets(loops)
-
     fold_pads()
-    if looped:
-        contracts = match(functions, "vector.contract")
-        if short_step:
-            each = transform.ForeachOp([], [contracts])
-            with ir.InsertionPoint(each.body):
-                hoist(enclosing_loop(each.bodyTargets[0], exists=False))
-                transform.YieldOp([])
-        else:
-            hoist(enclosing_loop(contracts))
-        fold_pads()
+    if not looped:
+        return
+    if short_step:
+        each = transform.ForeachOp([], [match(functions, "vector.contract")])
+        with ir.InsertionPoint(each.body):
+            _hoist(enclosing_loop(each.bodyTargets[0], exists=False))
+            transform.YieldOp([])
+    else:
+        _hoist(enclosing_loop(match(functions, "vector.contract")))
+    fold_pads()
 
 
 def start_from_zero(functions: Handle, *, runs: bool = False, fills: Handle | None = None) -> None:
