@@ -232,6 +232,7 @@ void Cluster::access(Thread &thread, const std::byte *address, size_t bytes, uin
   const std::byte *stack = thread.stack.get();
   if (address >= stack && address + bytes <= stack + stackBytes)
     return;
+  thread.touchedMemory = true;
   if (!checkGlobal(&thread, address, bytes, writes, thread.doing(writes ? "storing" : "loading")))
     fail(thread, "an access outside of the operands");
   if (writes) // Loads at addresses that were clamped to what there is may find anything there.

@@ -12,6 +12,7 @@ namespace {
 // cp.async: of each thread, in order.
 
 void begin(Thread &thread, const Operation &operation) {
+  thread.touchedMemory = true;
   // ...shared.global.BYTES, or with the bytes that are read as a third operand; the rest is zero.
   std::string_view name = operation.name.substr(operation.name.find("global.") + strlen("global."));
   auto bytes = static_cast<size_t>(std::atoi(name.data()));
@@ -153,6 +154,7 @@ BoxCopy describe(Thread &thread, const Operation &operation, unsigned map, unsig
 }
 
 void load(Thread &thread, const Operation &operation) {
+  thread.touchedMemory = true;
   // (place, barrier, map, coordinates..., blocks, hint, to several?, hinted?, ...)
   BoxCopy copy = describe(thread, operation, 2, 0);
   copy.barrier = operation.operand<std::byte *>(1);
@@ -175,6 +177,7 @@ void load(Thread &thread, const Operation &operation) {
 }
 
 void store(Thread &thread, const Operation &operation) {
+  thread.touchedMemory = true;
   // (place, map, coordinates..., hint, hinted?)
   BoxCopy copy = describe(thread, operation, 1, 0);
   if (!thread.block->cluster->owner(copy.shared))

@@ -188,6 +188,7 @@ struct Thread {
 
   ucontext_t context;
   std::unique_ptr<std::byte[]> stack;
+  bool touchedMemory = false; // Whether it has begun an access to global memory.
   bool finished = false;
   bool polls = false; // Whether it has let others run because it sees the same value again and again.
   const char *waitsFor = nullptr;

@@ -67,7 +67,6 @@ std::vector<Row> makeRows() {
       // Hints, and what only the hardware has.
       {"setmaxnreg", nothing},
       {"prefetch", nothing},
-      {"griddepcontrol", nothing},
       {"nanosleep", nothing},
       {"trap",
        [](Thread &thread, const Operation &) {

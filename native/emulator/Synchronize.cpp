@@ -179,6 +179,16 @@ void fenceBarriers(Thread &thread, const Operation &) {
   thread.barriersFenced = thread.view;
   thread.release();
 }
+/// A kernel is launched here when those before it have ended. What it does before it waits for them would not be behind
+/// them on a card.
+void awaitGrids(Thread &thread, const Operation &) {
+  if (thread.touchedMemory)
+    thread.block->cluster->report.add("early: " + thread.name() +
+                                      " accesses global memory before griddepcontrol.wait, where kernels before may "
+                                      "still write it");
+}
+void letOthersBegin(Thread &, const Operation &) {}
+
 void fenceProducts(Thread &thread, const Operation &) {
   thread.productsFenced = true;
   thread.release();
@@ -218,4 +228,6 @@ const std::vector<Row> tilewright::emulator::synchronizationRows = {
     {"fence.proxy.async", fenceProxy},
     {"fence.mbarrier_init", fenceBarriers},
     {"wgmma.fence", fenceProducts},
+    {"griddepcontrol.wait", awaitGrids},
+    {"griddepcontrol.launch.dependents", letOthersBegin},
 };

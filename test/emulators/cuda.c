@@ -27,6 +27,7 @@ typedef struct {
   uintptr_t stream;
   uint32_t cluster[3];
   uint32_t attributes;
+  uint32_t follows; // Whether it may begin before the kernels before it have ended.
 } Launch;
 
 static int (*on_launch)(const Launch *, void **);
@@ -177,6 +178,7 @@ typedef struct {
     struct {
       uint32_t x, y, z;
     } cluster;
+    int follows;
   } value;
 } Attribute;
 typedef struct {
@@ -205,6 +207,8 @@ static Status cuLaunchKernelEx(const Config *config, void *function, void **para
   for (uint32_t i = 0; i < config->count; ++i)
     if (config->attributes[i].id == 4)
       memcpy(launch.cluster, &config->attributes[i].value.cluster, sizeof launch.cluster);
+    else if (config->attributes[i].id == 6)
+      launch.follows = config->attributes[i].value.follows;
   if (function != (void *)0x3000 || extra || (config->shared_bytes > 48 << 10 && config->shared_bytes > dynamic_shared))
     return invalid_value;
   if (fail_with)

@@ -48,6 +48,7 @@ class Launch(ctypes.Structure):
         ("stream", ctypes.c_size_t),
         ("cluster", ctypes.c_uint32 * 3),
         ("attributes", ctypes.c_uint32),
+        ("follows", ctypes.c_uint32),
     )
 
 
@@ -68,7 +69,7 @@ class Driver:
 
     def _launch(self, launch: Any, parameters: int) -> int:
         last, running = launch.contents, next(self.launched)
-        self.last = {name: getattr(last, name) for name in ("shared_bytes", "stream")}
+        self.last = {name: getattr(last, name) for name in ("shared_bytes", "stream", "follows")}
         self.last |= {name: tuple(getattr(last, name)) for name in ("grid", "block", "cluster")}
         text = ctypes.create_string_buffer(4096)
         everything = emulated_gpu._Buffer(0, 1 << 47, 1)
@@ -190,6 +191,9 @@ def numpy_arrays_by_copies() -> None:
         assert is_right(spec, kernel(*operands, stream=STREAM), operands), DRIVER.error
         assert DRIVER.last["stream"] == STREAM
         assert DRIVER.last["shared_bytes"] == kernel._stages.shared_bytes
+        assert DRIVER.last["follows"] == (
+            kernel.metadata.schedule == "warpgroup"
+        )  # The other one has no instruction to wait by.
         assert DRIVER.count(f"synchronize {STREAM}")
     assert DRIVER.count("alloc") == DRIVER.count("free") == 8
 
@@ -330,6 +334,7 @@ def clusters() -> None:
     operands = operands_of(spec)
     assert is_right(spec, kernel(*operands), operands), DRIVER.error
     assert DRIVER.last["cluster"] == (2, 1, 1)
+    assert DRIVER.last["follows"]
     assert DRIVER.last["grid"] == (2, 1, 1)  # Of four multiprocessors one has no neighbor.
 
 

@@ -187,7 +187,7 @@ def test_a_bundle_holds_what_launches_take_and_a_run_goes_on_where_it_ended(smal
     text = page.markdown(measure.read(small), "a command")
     assert "with `a command`" in text
     peak = 10 * 100e6 * 4096 / 1e12
-    sizes = "bm=64 bn=256 bk=64 stages=4 consumers=2 cluster=1 split=1 band=8"
+    sizes = "bm=64 bn=256 bk=64 stages=4 consumers=2 cluster=1 beside=1 split=1 band=8"
     assert f"| 64x64x64 | 3.0 | 3.0–3.0 | 1.50 | 1.20 | {3 / peak:.0%} | {sizes} |" in text
     assert "- Triton: geometric mean 1.50, worst 1.50, 1 shapes" in text
     assert "Driver: 0.0." in text

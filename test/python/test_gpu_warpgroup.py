@@ -47,6 +47,9 @@ CASES: list[tuple[dict[str, Any], dict[str, int]]] = [
     # Three rows of tiles in clusters of two: one block has none in the last one.
     ({"m": 300, "n": 70, "k": 200, "a": "bf16", "c": "bf16"}, {**SMALL, "cluster": 2}),
     ({"m": 200, "n": 70, "k": 136, "a": "bf16", "layout": "tt"}, {**TURNS, "cluster": 2}),
+    # Three rows and three columns of tiles in clusters of 2x2; two columns of them that share the tile of a transposed A.
+    ({"m": 300, "n": 150, "k": 200, "a": "bf16", "c": "bf16"}, {**SMALL, "cluster": 2, "beside": 2}),
+    ({"m": 60, "n": 200, "k": 136, "a": "f16", "layout": "tt"}, {**TURNS, "beside": 2}),
     # Parts of K, some of them empty; two tiles of each cluster.
     ({"m": 130, "n": 70, "k": 500, "a": "bf16", "c": "bf16", "epilogue": (tw.bias("n"),)}, {**SMALL, "split": 3}),
     ({"m": 60, "n": 70, "k": 150, "a": "i8", "layout": "nt"}, {**SMALL, "split": 4}),
@@ -231,6 +234,7 @@ BUSY = (tw.bias("n"), tw.gelu(), tw.residual("mn"))
 SASS: list[tuple[dict[str, Any], dict[str, int], dict[str, int]]] = [
     ({"a": "bf16"}, {"bn": 256}, {"HGMMA": 4, "UTMALDG": 5, "UTMASTG": 8}),
     ({"a": "bf16", "c": "bf16"}, {"bn": 256, "cluster": 2}, {"HGMMA": 4, "UTMASTG": 4, "STSM": 16}),
+    ({"a": "bf16", "c": "bf16"}, {"bn": 256, "cluster": 2, "beside": 2}, {"HGMMA": 4, "UTMALDG": 5}),
     ({"a": "f16", "c": "f16"}, {"bm": 64, "bn": 256, "pingpong": 1}, {"HGMMA": 4, "UTMASTG": 4, "STSM": 16}),
     ({"a": "bf16"}, {"bn": 128, "split": 8}, {"HGMMA": 4, "UTMASTG": 4}),
     ({"a": "bf16", "c": "bf16"}, {"bm": 64, "bn": 128, "swapped": 1}, {"HGMMA": 4, "UTMASTG": 1, "STSM": 4}),

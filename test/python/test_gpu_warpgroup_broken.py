@@ -20,6 +20,7 @@ KINDS: dict[str, tuple[dict[str, Any], dict[str, int]]] = {
     "tiles": ({"m": 128, "n": 640, "k": 64, "a": "bf16", "c": "bf16"}, SMALL),
     "turns": ({"m": 512, "n": 64, "k": 320, "a": "bf16"}, {"bm": 64, "bn": 64, "stages": 3, "pingpong": 1}),
     "cluster": ({"m": 256, "n": 64, "k": 320, "a": "bf16", "c": "bf16"}, {**SMALL, "cluster": 2}),
+    "square": ({"m": 256, "n": 128, "k": 320, "a": "bf16", "c": "bf16"}, {**SMALL, "cluster": 2, "beside": 2}),
     "split": ({"m": 128, "n": 128, "k": 256, "a": "bf16", "c": "bf16"}, {**SMALL, "split": 4}),
 }
 _CALL = r"\n[^\n]*call [^\n]*@llvm\.nvvm\."
@@ -30,11 +31,14 @@ _FREE = _CALL + r"cp\.async\.bulk\.wait\.group\.read[^\n]*(?=(?:.|\n)*call [^\n]
 _DRAIN = r"(expect\.tx[^\n]*ptr(?:.|\n)*?elect\.sync)" + 3 * r"((?:.|\n)*?)\n[^\n]*try_wait[^\n]*"
 _MAP = r"(call [^\n]*@llvm\.nvvm\.mapa\.[^\n]*, i32) %[\w.]+\)"
 _TO_BOTH = r"(cp\.async\.bulk\.tensor\.g2s\.tile\.2d[^\n]*, i16) 3,"
+_TO_SOME = r"(cp\.async\.bulk\.tensor\.g2s\.tile\.2d[^\n]*, i16) %\d+,"
+_FOLLOW = r"\n  tail (call void @llvm\.nvvm\.griddepcontrol\.wait\(\))((?:.|\n)*)\n  ret void"
 _FENCE = _CALL + r"fence\.proxy\.async[^\n]*"
 BROKEN = {
     "the barrier behind the initialization is removed": ("plain", _CALL + r"barrier\.cta\.sync\.aligned\.all[^\n]*", "", "initialized"),
     "barrier objects are not fenced": ("plain", _CALL + r"fence\.mbarrier_init[^\n]*", "", "unfenced: .* without fence.mbarrier_init"),
     "registers are not fenced": ("plain", _CALL + r"wgmma\.fence[^\n]*", "", "unfenced: .* without a wgmma.fence"),
+    "kernels before are waited for too late": ("plain", _FOLLOW, r"\2\n  \1\n  ret void", "early: .* before griddepcontrol.wait"),
     "fewer bytes are expected": ("plain", r"(arrive\.expect\.tx[^\n]*i32 )24576\)", r"\g<1>16384)", "race|unwritten|deadlock"),
     "more bytes are expected": ("plain", r"(arrive\.expect\.tx[^\n]*i32 )24576\)", r"\g<1>32768)", "deadlock"),
     "slots are never released": ("plain", _CALL + r"mbarrier\.arrive\.shared[^\n]*", "", "deadlock"),
@@ -50,6 +54,7 @@ BROKEN = {
     "a consumer never gives its turn away": ("turns", r"\n[^\n]*asm sideeffect \"bar\.arrive[^\n]*", "", "deadlock"),
     "slots are released to this block alone": ("cluster", _MAP, r"\1 0)", "deadlock|race|more arrivals"),
     "a box is copied to this block alone": ("cluster", _TO_BOTH, r"\1 1,", "deadlock|race|unwritten"),
+    "a box is copied to all blocks of a square": ("square", _TO_SOME, r"\1 15,", "deadlock|race|unwritten"),
     "blocks of a cluster begin before the other is ready": ("cluster", r"(fence\.mbarrier_init(?:.|\n)*?)" + _MEET, r"\1", "initialized"),
     "a block ends before the other has": ("cluster", _DRAIN, r"\1\2\3\4", "ended: "),
     "barrier objects are not fenced where blocks meet": ("cluster", _CALL + r"fence\.mbarrier_init[^\n]*", "", "race: .* initialized it"),

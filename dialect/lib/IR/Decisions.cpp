@@ -32,6 +32,7 @@ DictionaryAttr tilewright::decisionAsDictionary(Attribute attribute) {
         number("consumers", groups.getConsumers());
         flag("pingpong", groups.getPingpong());
         number("cluster", groups.getCluster());
+        number("beside", groups.getBeside());
         number("split", groups.getSplit());
         flag("swapped", groups.getSwapped());
         number("band", groups.getBand());

@@ -22,12 +22,14 @@ LogicalResult WarpsAttr::verify(EmitError emitError, int64_t rows, int64_t colum
 }
 
 LogicalResult WarpGroupsAttr::verify(EmitError emitError, int64_t consumers, bool pingpong, int64_t cluster,
-                                     int64_t split, bool swapped, int64_t band, int64_t promote) {
+                                     int64_t beside, int64_t split, bool swapped, int64_t band, int64_t promote) {
   if (pingpong && consumers != 2)
     return emitError() << "pingpong: expected 2 consumers, got " << consumers;
   if (promote < 0)
     return emitError() << "promote: expected a number of steps, or 0 for never, got " << promote;
-  return verifyPositive(emitError, {{"consumers", consumers}, {"cluster", cluster}, {"split", split}, {"band", band}});
+  return verifyPositive(
+      emitError,
+      {{"consumers", consumers}, {"cluster", cluster}, {"beside", beside}, {"split", split}, {"band", band}});
 }
 
 LogicalResult TensorMemoryAttr::verify(EmitError emitError, int64_t buffers, int64_t cluster, bool swapped,

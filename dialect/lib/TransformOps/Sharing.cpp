@@ -78,9 +78,9 @@ LogicalResult SpecializeWarpGroupsOp::verify() {
   if (getPingpong() && (getConsumers() != 2 || getSplit() > 1))
     return emitOpError()
            << "pingpong: two consumers take turns, whose sums are not split: expected `consumers 2`, and no `split`";
-  if (getCluster() > 1 && (getSwapped() || getSplit() > 1))
+  if (getCluster() * getBeside() > 1 && (getSwapped() || getSplit() > 1))
     return emitOpError()
-           << "cluster: blocks that share the tile of B are neither swapped nor split: expected one of them";
+           << "cluster: blocks that share the tile of A or B are neither swapped nor split: expected one of them";
   return success();
 }
 
@@ -88,8 +88,8 @@ DiagnosedSilenceableFailure SpecializeWarpGroupsOp::applyToOne(transform::Transf
                                                                Operation *target,
                                                                transform::ApplyToEachResultList &results,
                                                                transform::TransformState &state) {
-  auto decision = WarpGroupsAttr::get(getContext(), getConsumers(), getPingpong(), getCluster(), getSplit(),
-                                      getSwapped(), getBand(), getPromote());
+  auto decision = WarpGroupsAttr::get(getContext(), getConsumers(), getPingpong(), getCluster(), getBeside(),
+                                      getSplit(), getSwapped(), getBand(), getPromote());
   int64_t rows = kWarpGroupRows * (getPingpong() ? 1 : getConsumers());
   return getSwapped() ? share(rewriter, *this, target, 1, rows, decision)
                       : share(rewriter, *this, target, rows, 1, decision);

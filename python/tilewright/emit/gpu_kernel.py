@@ -41,6 +41,7 @@ class GpuCode:
         kernel.hold_registers(outlined, getattr(stages.sizes, "blocks", 1), getattr(stages.sizes, "resident", 1))
         kernel.pass_by_value(outlined, len(stages.boxes))
         stages.shared_bytes = kernel.join_tiles(outlined)
+        stages.follows = kernel.follows(outlined)
         self._check_shared(stages.shared_bytes)
         self.module = outlined
         return str(outlined)

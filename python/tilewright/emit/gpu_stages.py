@@ -37,6 +37,7 @@ class GpuStages(Record):
         shared_bytes: Bytes of shared memory that a launch has to give each block.
         boxes: How A, B and perhaps C are copied, where the kernel takes a tensor map of each, after its operands.
         row_multiple: Elements of which rows of operands that are read in pieces of 16 bytes have to be multiples.
+        follows: Whether its threads wait for the kernels before by themselves, so that it may begin before those have ended.
         cached: Whether it is from the disk cache.
         rows: Of the kernel that a call launches behind this one, where whole rows are needed.
         operator: The convolution that `spec` is a product of, or attention; None for a product by itself.
@@ -49,6 +50,7 @@ class GpuStages(Record):
     shared_bytes: int = 0
     boxes: tuple[Any, ...] = ()
     row_multiple: int = 1
+    follows: bool = False
     cached: bool = False
     rows: GpuStages | None = None
     operator: Conv2dSpec | AttentionSpec | None = None
@@ -97,6 +99,7 @@ def as_json(stages: GpuStages, texts: Collection[str]) -> dict[str, Any]:
         "boxes": boxes,
         "shared_bytes": stages.shared_bytes,
         "row_multiple": stages.row_multiple,
+        "follows": stages.follows,
         "texts": {name: text for name, text in stages.texts.items() if name in texts},
         "rows": behind and as_json(behind, texts) | {"code": base64.b64encode(behind.object).decode()},
     }
@@ -134,6 +137,7 @@ def _kernel(
         object=binary,
         boxes=boxes,
         row_multiple=header["row_multiple"],
+        follows=header["follows"],
         cached=cached,
         rows=rows,
     )

@@ -172,6 +172,12 @@ def _wait_groups(function: Function, one: Instruction) -> None:
     function.perform("wgmma.wait_group", "void", [("i64", function.read(one, one.operands[0], bits_of("i64")))])
 
 
+def _follow(function: Function, one: Instruction) -> None:
+    """griddepcontrol: what it waits for has ended here, but what a thread did before counts."""
+    action = "wait" if one.has("wait") else "launch.dependents"
+    function.perform(f"griddepcontrol.{action}", "void", ())
+
+
 _FENCES = (
     "acq_rel sc acquire release cta cluster gpu sys proxy alias async global shared::cta shared::cluster mbarrier_init "
     "sync_restrict::shared::cta sync_restrict::shared::cluster async::generic async.shared::cta"
@@ -198,7 +204,7 @@ ROWS: Rows = {
     "wgmma.commit_group": (_performs("wgmma.commit_group"), "sync aligned"),
     "wgmma.wait_group": (_wait_groups, "sync aligned"),
     "setmaxnreg": (_numbered("setmaxnreg"), "inc dec sync aligned u32"),
-    "griddepcontrol": (_performs("griddepcontrol"), "launch_dependents wait"),
+    "griddepcontrol": (_follow, "launch_dependents wait"),
     "nanosleep": (_numbered("nanosleep"), "u32"),
 }
 """What instructions do, by the beginning of their names, and the suffixes that are read behind it."""

@@ -260,12 +260,20 @@ class Loaded:
         config.blockDimX, config.blockDimY, config.blockDimZ = sizes.block
         config.sharedMemBytes = sizes.dynamic_shared
         config.numAttrs = 0
+        attributes: list[Any] = []
         if sizes.cluster != (1, 1, 1):
             attribute = driver.CUlaunchAttribute()
             attribute.id = driver.CUlaunchAttributeID.CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION
             cluster = attribute.value.clusterDim
             cluster.x, cluster.y, cluster.z = sizes.cluster
-            config.attrs, config.numAttrs = [attribute], 1
+            attributes.append(attribute)
+        if self.form.follows:
+            attribute = driver.CUlaunchAttribute()
+            attribute.id = driver.CUlaunchAttributeID.CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION
+            attribute.value.programmaticStreamSerializationAllowed = 1
+            attributes.append(attribute)
+        if attributes:
+            config.attrs, config.numAttrs = attributes, len(attributes)
         return config
 
     def _encode(self, arrays: Sequence[Array], box: Box, place: int) -> None:

@@ -52,7 +52,7 @@ def launch(form: GpuStages, spec: Problem, processors: int) -> Launch:
         blocks = heads * cluster, tiles, entries
     elif form.boxes:
         cluster, (columns, rows, entries) = sizes.blocks, blocks
-        clusters = -(-rows // sizes.cluster) * columns
+        clusters = -(-rows // sizes.cluster) * -(-columns // getattr(sizes, "beside", 1))
         blocks = min(clusters, max(1, processors // cluster)) * cluster, 1, entries
     return Launch(blocks, (sizes.threads, 1, 1), (cluster, 1, 1), dynamic_shared=form.shared_bytes)
 

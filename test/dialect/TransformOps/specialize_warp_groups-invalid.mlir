@@ -67,7 +67,7 @@ module attributes {transform.with_named_sequence} {
   transform.named_sequence @__transform_main(%root: !transform.any_op {transform.readonly}) {
     %blocks = transform.structured.match ops{["scf.forall"]} in %root : (!transform.any_op) -> !transform.any_op
     %over_k = transform.structured.match ops{["scf.for"]} in %root : (!transform.any_op) -> !transform.any_op
-    // expected-error @+1 {{cluster: blocks that share the tile of B are neither swapped nor split: expected one of them}}
+    // expected-error @+1 {{cluster: blocks that share the tile of A or B are neither swapped nor split: expected one of them}}
     transform.tilewright.specialize_warp_groups %blocks consumers 1 cluster 2 swapped : !transform.any_op
     transform.yield
   }

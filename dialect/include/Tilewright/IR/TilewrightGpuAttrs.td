@@ -46,6 +46,7 @@ def Tilewright_WarpGroupsAttr : Tilewright_DecisionAttr<"WarpGroups", "warp_grou
     "int64_t":$consumers,
     DefaultValuedParameter<"bool", "false", "whether each consumer has a tile of its own">:$pingpong,
     DefaultValuedParameter<"int64_t", "1", "blocks that share the tile of B">:$cluster,
+    DefaultValuedParameter<"int64_t", "1", "blocks that share the tile of A">:$beside,
     DefaultValuedParameter<"int64_t", "1", "blocks that share the steps over K of a tile">:$split,
     DefaultValuedParameter<"bool", "false", "whether C is computed as its transpose">:$swapped,
     DefaultValuedParameter<"int64_t", "8", "rows of tiles that blocks go through together">:$band,

@@ -96,6 +96,7 @@ def Tilewright_SpecializeWarpGroupsOp : Tilewright_TransformEachOp<"specialize_w
     - `consumers`: each has rows of the block's tile.
     - `pingpong`: each of two consumers has a tile of its own, and multiplies while the other one finishes its sums.
     - `cluster`: so many blocks below one another share the tile of B, of which each has a part copied to all (multicast).
+    - `beside`: so many blocks beside one another share the tile of A likewise; a cluster has `cluster` times as many.
     - `split`: so many blocks, a cluster, have a part of the steps over K each, and add up their sums.
     - `swapped`: C is computed as the transpose of the product of the transposes, for few rows.
     - `band`: rows of tiles that blocks go through together, column by column.
@@ -127,13 +128,14 @@ def Tilewright_SpecializeWarpGroupsOp : Tilewright_TransformEachOp<"specialize_w
   }];
   let arguments = (ins TransformHandleTypeInterface:$target, ConfinedAttr<I64Attr, [IntPositive]>:$consumers,
                        UnitAttr:$pingpong, DefaultValuedAttr<ConfinedAttr<I64Attr, [IntPositive]>, "1">:$cluster,
+                       DefaultValuedAttr<ConfinedAttr<I64Attr, [IntPositive]>, "1">:$beside,
                        DefaultValuedAttr<ConfinedAttr<I64Attr, [IntPositive]>, "1">:$split, UnitAttr:$swapped,
                        DefaultValuedAttr<ConfinedAttr<I64Attr, [IntPositive]>, "8">:$band,
                        DefaultValuedAttr<ConfinedAttr<I64Attr, [IntNonNegative]>, "0">:$promote);
   let results = (outs);
   let assemblyFormat = [{
-    $target `consumers` $consumers (`pingpong` $pingpong^)? (`cluster` $cluster^)? (`split` $split^)? (`swapped` $swapped^)?
-    (`band` $band^)? (`promote` $promote^)? attr-dict `:` type($target)
+    $target `consumers` $consumers (`pingpong` $pingpong^)? (`cluster` $cluster^)? (`beside` $beside^)? (`split` $split^)?
+    (`swapped` $swapped^)? (`band` $band^)? (`promote` $promote^)? attr-dict `:` type($target)
   }];
   let hasVerifier = 1;
 }

@@ -93,6 +93,7 @@ CANDIDATES: tuple[Mapping[str, int], ...] = (
     {"bm": 128, "bn": 256, "consumers": 2, "cluster": 2},
     {"bm": 128, "bn": 256, "consumers": 2, "cluster": 2, "band": 4},
     {"bm": 128, "bn": 256, "consumers": 2, "cluster": 2, "band": 16},
+    {"bm": 128, "bn": 256, "consumers": 2, "cluster": 2, "beside": 2},
     {"bm": 128, "bn": 128, "consumers": 2, "cluster": 2},
     {"bm": 128, "bn": 128, "consumers": 2, "cluster": 2, "band": 16},
     {"bm": 128, "bn": 128, "pingpong": 1},

@@ -11,7 +11,7 @@ from typing import Any
 from tilewright.bench.markdown import table
 
 Record = Mapping[str, Any]
-_SAME = ("bm", "bn", "bk", "stages", "consumers", "pingpong", "cluster", "split", "swapped", "band")
+_SAME = ("bm", "bn", "bk", "stages", "consumers", "pingpong", "cluster", "beside", "split", "swapped", "band")
 """The sizes that the model decides."""
 
 

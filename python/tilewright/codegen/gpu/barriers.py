@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""Where warp groups and the blocks of a cluster meet, and how they share registers.
+"""Where warp groups and the blocks of a cluster meet, how they share registers, and how they follow the kernels before.
 
-Source: the PTX ISA manual, "barrier", "barrier.cluster" and "setmaxnreg".
+Source: the PTX ISA manual, "barrier", "barrier.cluster", "setmaxnreg" and "griddepcontrol".
 """
 
 from __future__ import annotations
@@ -43,6 +43,17 @@ def begin_cluster() -> None:
     """
     nvvm.cluster_arrive_relaxed()
     nvvm.cluster_wait()
+
+
+def follow_kernels() -> None:
+    """Waits for the kernels before on the stream, whose results are known then, and lets the next one begin meanwhile.
+
+    Where a launch says that it may begin before those before it have ended, what a thread does up to here is done while they end. It
+    touches no memory that they may. Of other launches nothing is waited for.
+    Source: CUDA C++ Programming Guide, "Programmatic Dependent Launch and Synchronization".
+    """
+    for action in ("wait", "launch_dependents"):
+        nvvm.griddepcontrol(ir.Attribute.parse(f"#nvvm<grid_dep_action {action}>"))
 
 
 def elected() -> ir.Value:

@@ -140,6 +140,11 @@ def hold_registers(module: ir.Module, cluster: int = 1, resident: int = 1) -> No
                     function.attributes["nvvm.cluster_dim"] = ir.DenseI32ArrayAttr.get([cluster, 1, 1])
 
 
+def follows(module: ir.Module) -> bool:
+    """Whether threads wait for the kernels before by themselves."""
+    return any(True for _ in named(module.operation, "nvvm.griddepcontrol"))
+
+
 def pass_by_value(module: ir.Module, maps: int) -> None:
     """Makes the last `maps` parameters of the kernel, in the dialect of LLVM, tensor maps that lie among its parameters.
 

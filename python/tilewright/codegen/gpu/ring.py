@@ -23,7 +23,7 @@ from tilewright.build.index import Index, add, div_rem, less, mul, value
 from tilewright.build.loops import when
 from tilewright.codegen.gpu import shared
 from tilewright.mlir import ir
-from tilewright.mlir.dialects import arith, llvm, nvvm
+from tilewright.mlir.dialects import arith, gpu, llvm, nvvm
 
 _TICKS = 0x989680
 """How long a thread sleeps at most before it looks at a barrier again."""
@@ -52,16 +52,20 @@ class Turn:
 class Ring:
     """Barrier objects of a ring of slots, in shared memory."""
 
-    def __init__(self, slots: int, readers: int, blocks: int = 1) -> None:
-        """Makes it for so many slots, each of which `readers` warps of every one of `blocks` blocks of the cluster read."""
-        self._slots, self._readers, self._blocks = slots, readers, blocks
+    def __init__(self, slots: int, readers: int, blocks: int = 1, beside: int = 1) -> None:
+        """Makes it for so many slots, each of which `readers` warps of every one of `blocks` blocks of the cluster read.
+
+        Of blocks in rows of `beside`, those of a row and those of a column fill each other's slots.
+        """
+        self._slots, self._readers, self._blocks, self._beside = slots, readers, blocks, beside
         self._barriers = shared.allocate(2 * slots * _BYTES)
 
     def initialize(self) -> None:
         """Initializes the barrier objects: code for one thread, after which all of the cluster meet."""
         for slot in range(self._slots):
             nvvm.mbarrier_init(self.full(slot), shared.i32(1))
-            nvvm.mbarrier_init(self.empty(slot), shared.i32(self._readers * self._blocks))
+            fill = self._blocks // self._beside + self._beside - 1
+            nvvm.mbarrier_init(self.empty(slot), shared.i32(self._readers * fill))
         nvvm.fence_mbarrier_init()
 
     def full(self, slot: Index) -> ir.Value:
@@ -119,13 +123,25 @@ class Ring:
         would have to see: an arrival that makes writes known to them (``.release.cluster``) waits in each step for all of the
         thread's accesses to memory (MEMBAR.ALL.GPU), and is not needed.
         """
-        with when(less(lane, self._blocks)):
+        with when(self._tells(lane)):
             barrier = self.empty(slot)
             if self._blocks == 1:
                 nvvm.mbarrier_arrive(ir.IntegerType.get_signless(64), barrier)
             else:
                 remote = nvvm.mapa(ir.Type.parse("!llvm.ptr<7>"), barrier, shared.as_i32(lane))
                 nvvm.mbarrier_arrive(None, remote, scope=ir.Attribute.parse("#nvvm.mem_scope<cta>"))
+
+    def _tells(self, lane: Index) -> ir.Value:
+        """Whether a thread says so to the block of its number: one that fills this one's slots."""
+        exists = less(lane, self._blocks)
+        if self._beside in (1, self._blocks):
+            return exists
+        own = arith.remui(gpu.block_id(gpu.Dimension.x), value(self._blocks))
+        same = [
+            arith.cmpi(arith.CmpIPredicate.eq, *map(value, places))
+            for places in zip(div_rem(lane, self._beside), div_rem(own, self._beside), strict=True)
+        ]
+        return arith.andi(exists, arith.ori(*same))
 
 
 def cluster_address(place: ir.Value) -> ir.Value:

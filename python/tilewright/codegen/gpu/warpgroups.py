@@ -35,7 +35,7 @@ Sources: the PTX ISA manual, "Asynchronous Warpgroup Level Matrix Multiply-Accum
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 
 from tilewright.build.constants import bits_of
 from tilewright.build.index import Index, add, div, less, mul, value, values
@@ -48,6 +48,7 @@ from tilewright.codegen.gpu.barriers import (
     await_turn,
     begin_cluster,
     elected,
+    follow_kernels,
     give_turn,
     meet_cluster,
     set_registers,
@@ -131,7 +132,7 @@ class Specialized(Sharing):
         """Tiles, barriers, and the maps of the tensors, which are new parameters of the kernel."""
         sizes = self._sizes
         self._place_tiles(over_k)
-        self._ring = Ring(sizes.stages, 4 if sizes.pingpong else 4 * sizes.consumers, sizes.cluster)
+        self._ring = Ring(sizes.stages, 4 if sizes.pingpong else 4 * sizes.consumers, sizes.shared, sizes.beside)
         element = ir.VectorType(over_k.results[0].type).element_type
         self._products = Products(sizes, self._tiles, (0, self._tiles[0].bytes), self._memory, self._types, element)
         self._initialize(self._ring)
@@ -148,7 +149,7 @@ class Specialized(Sharing):
         arguments = list(body(function_of(self._loop)).arguments)
         self._maps = [self._map(each.box(axes_of(arguments[each.operand]))) for each in tiles]
         rows, columns = self._tile_counts()
-        self._order = TileOrder(rows, columns, sizes.band, sizes.cluster, sizes.split)
+        self._order = TileOrder(rows, columns, sizes.band, sizes.cluster, sizes.beside, sizes.split)
         self._stores = self._box_stores()
 
     def _sources(self, over_k: ir.Operation) -> list[ir.Operation]:
@@ -166,6 +167,7 @@ class Specialized(Sharing):
             meet()
         else:
             gpu.barrier()
+        follow_kernels()
 
     def _check_room(self, sums: ir.VectorType) -> None:
         """Raises `ScheduleError` where sums of a tile do not fit to where its tiles of A and B were."""
@@ -183,7 +185,7 @@ class Specialized(Sharing):
         kind = ir.VectorType(read.results[0].type)
         size = bits_of(kind.element_type)
         down, across = kind.shape
-        parts = self._sizes.cluster if number == 1 else 1
+        parts = (self._sizes.beside, self._sizes.cluster)[number]
         tile = boxed(number, (down, across), staging.neighbors(read.operands[0]), size, parts)
         if size not in self._ACROSS and not tile.along_k:
             raise LoweringError(
@@ -251,7 +253,7 @@ class Specialized(Sharing):
                 meet_cluster()
                 meet_cluster()
             scf.yield_(self._ring.after(turn, steps).values)
-        if self._sizes.cluster > 1:
+        if self._sizes.shared > 1:
             with self._one_thread():
                 # A block does not end while another one still arrives at its barriers.
                 self._ring.drain(Turn(*over.results))
@@ -279,16 +281,29 @@ class Specialized(Sharing):
         inner, outer = (column, row) if staging.neighbors(read.operands[0]) == 1 else (row, column)
         mask = None
         if tile.parts > 1:
-            rank, rows = self._order.rank(), tile.outer // tile.parts
-            outer = add(outer, mul(rank, rows))
-            start = add(start, mul(rank, tile.box_bytes // tile.parts))
-            mask = arith.constant(ir.IntegerType.get_signless(16), (1 << tile.parts) - 1)
+            (below, beside), rows = self._order.in_cluster(), tile.outer // tile.parts
+            part = below if number == 1 else beside
+            outer = add(outer, mul(part, rows))
+            start = add(start, mul(part, tile.box_bytes // tile.parts))
+            mask = self._sharers(number, below, beside)
         for part in range(tile.count):
             target = cluster_address(shared.pointer(self._memory, add(start, part * tile.box_bytes)))
             coordinates = [div(add(inner, part * tile.inner), tile.packed), outer, *reversed(entry)]
             nvvm.cp_async_bulk_tensor_shared_cluster_global(
                 target, self._maps[number], [*map(shared.as_i32, coordinates)], barrier, [], multicast_mask=mask
             )
+
+    def _sharers(self, number: int, below: Index, beside: Index) -> ir.Value:
+        """The blocks of a cluster that have the same tile of an operand as this one, as bits by their numbers."""
+        across = self._sizes.beside
+        word = ir.IntegerType.get_signless(16)
+        if number == 1:
+            mask, first = sum(1 << row * across for row in range(self._sizes.cluster)), beside
+        else:
+            mask, first = (1 << across) - 1, mul(below, across)
+        shift = first if isinstance(first, int) else arith.index_cast(word, first)
+        mask_ = arith.constant(word, mask)
+        return mask_ if shift == 0 else arith.shli(mask_, shift)
 
     def _consume(self, before: list[ir.Operation], over_k: ir.Operation, after: list[ir.Operation]) -> None:
         """What a group does that multiplies."""
@@ -367,10 +382,8 @@ class Specialized(Sharing):
         if sizes.split > 1:
             partial = PartialSums(sizes, self._memory)
             partial.publish(self._sums, self._warp, self._lane)
-        if sizes.cluster > 1:
-            with when(less(self._at[0], self._order.rows)):
-                self._finish_boxes(over_k, ops, partial)
-        else:
+        exists = self._order.exists(self._at)
+        with nullcontext() if exists is None else when(exists):
             self._finish_boxes(over_k, ops, partial)
         if partial:
             fence_copies()  # Tiles are copied again to where the sums are.

@@ -89,6 +89,16 @@ class TensorMemoryTile(Swappable):
         return self.cluster
 
     @property
+    def beside(self) -> int:
+        """Blocks that share the tile of A."""
+        return 1
+
+    @property
+    def shared(self) -> int:
+        """Blocks of a cluster that have tiles of their own."""
+        return self.cluster
+
+    @property
     def split(self) -> int:
         """Blocks of a cluster that have the same tile."""
         return 1

@@ -112,6 +112,7 @@ class WarpGroupTile(Swappable):
         pingpong: Whether each of two consumers has a tile of its own, and multiplies while the other one finishes its sums. If not,
             they have a part of the same tile each.
         cluster: Blocks of a cluster: 2 below one another share the tile of B, of which each has one half copied to both.
+        beside: 2 beside one another share the tile of A likewise; with `cluster`, a cluster has 2x2 blocks.
         split: Parts of K: so many blocks, a cluster, sum a tile up together.
         swapped: Whether C is computed as the transpose of the product of the transposes: instructions have 64 rows, which are then
             columns of C, and as few columns as 8, which are rows of C.
@@ -126,6 +127,7 @@ class WarpGroupTile(Swappable):
     consumers: int = 2
     pingpong: bool = False
     cluster: int = 1
+    beside: int = 1
     split: int = 1
     swapped: bool = False
     band: int = 8
@@ -169,8 +171,8 @@ class WarpGroupTile(Swappable):
         wrong = None
         if self.pingpong and (self.consumers != 2 or self.split > 1):
             wrong = "pingpong", "2 consumers, and no split"
-        elif self.cluster not in (1, 2) or (self.cluster > 1 and (self.swapped or self.split > 1)):
-            wrong = f"cluster={self.cluster}", "1, or 2 where nothing is split or swapped"
+        elif {self.cluster, self.beside} - {1, 2} or (self.shared > 1 and (self.swapped or self.split > 1)):
+            wrong = f"cluster={self.cluster}, beside={self.beside}", "1, or 2 where nothing is split or swapped"
         elif self.split > _MOST_BLOCKS:
             wrong = f"split={self.split}", f"at most {_MOST_BLOCKS}"
         elif self.promote and self.groups * self.across > _MOST_COLUMNS // 2:
@@ -186,7 +188,12 @@ class WarpGroupTile(Swappable):
     @property
     def blocks(self) -> int:
         """Blocks of a cluster."""
-        return self.cluster * self.split
+        return self.shared * self.split
+
+    @property
+    def shared(self) -> int:
+        """Blocks of a cluster that have tiles of their own, of an A or a B that others have too."""
+        return self.cluster * self.beside
 
     @property
     def resident(self) -> int:
@@ -212,6 +219,7 @@ def warpgroup(spec: MatmulSpec, sizes: WarpGroupTile) -> ir.Module:
             consumers=sizes.consumers,
             pingpong=sizes.pingpong,
             cluster=sizes.cluster,
+            beside=sizes.beside,
             split=sizes.split,
             swapped=sizes.swapped,
             band=sizes.band,

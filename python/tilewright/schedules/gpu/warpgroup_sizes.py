@@ -36,6 +36,8 @@ _TILE_ROWS, _TILE_COLUMNS = (64, 128, 256), (64, 128, 192, 256)
 """Of the tiles that are compared."""
 _MOST_SWAPPED, _SWAPPED_COLUMNS = 256, (64, 128, 256)
 """Rows of C that may be columns of instructions, and what is compared then."""
+_PAIR = 2
+"""Blocks of a cluster for which a part of the chip has room nearly everywhere, and which wait for one another the least."""
 _NEARLY = 1.03
 """Predictions closer than this say nothing."""
 _MENU: tuple[Mapping[str, int], ...] = (
@@ -58,7 +60,7 @@ _PAIR_INSTRUCTIONS: Mapping[tuple[int, bool], int] = MappingProxyType(
 """Instructions that make a register of two codes of so many bits, counted in machine code: with scales of the type that is multiplied, or
 of others."""
 _INTEGERS = frozenset({"i8", "u8"})
-_SHAPE = frozenset({"bm", "bn", "consumers", "pingpong", "cluster", "split", "swapped"})
+_SHAPE = frozenset({"bm", "bn", "consumers", "pingpong", "cluster", "beside", "split", "swapped"})
 
 
 def sizes(spec: MatmulSpec, target: GpuTarget, given: Mapping[str, int]) -> WarpGroupTile:
@@ -151,14 +153,17 @@ def _shape(spec: MatmulSpec, target: GpuTarget, usual: Mapping[str, int]) -> dic
     """How tiles and blocks are shaped where nothing is given.
 
     Of all candidates the one is taken that is predicted to be fastest (`warpgroup_time`); of those that are nearly as fast, the one of
-    the fewest parts of K, and then the one that moves the fewest bytes, which also take power.
+    the fewest parts of K, then one of pairs of blocks at most, and then the one that moves the fewest bytes, which also take power.
     """
     work = _work(spec)
     if work is None:
         return _open_shape(spec, usual)
     predicted = [(cycles(work, each), traffic(work, each), each) for each in _candidates(spec, work, usual)]
     least = min(time for time, _, _ in predicted)
-    best = min((each for each in predicted if each[0] <= _NEARLY * least), key=lambda each: (each[2].split, each[1]))[2]
+    nearly = [
+        (each.split, each.shared > _PAIR, bytes_, each) for time, bytes_, each in predicted if time <= _NEARLY * least
+    ]
+    best = min(nearly, key=lambda each: each[:3])[3]
     return {name: int(getattr(best, name)) for name in sorted(_SHAPE - {"pingpong"} | {"bk"})}
 
 
@@ -171,7 +176,7 @@ def _open_shape(spec: MatmulSpec, usual: Mapping[str, int]) -> dict[str, int]:
 
 
 def _candidates(spec: MatmulSpec, work: Work, usual: Mapping[str, int]) -> Iterator[WarpGroupTile]:
-    """Sizes that are compared: tiles of one and of two consumers, pairs of blocks that share the tile of B, parts of K."""
+    """Sizes that are compared: tiles of one and of two consumers, blocks that share tiles of A or B, parts of K."""
     if makes_weights(spec):
         yield from _held_candidates(spec, work, usual["bk"])
         return
@@ -194,6 +199,10 @@ def _candidates(spec: MatmulSpec, work: Work, usual: Mapping[str, int]) -> Itera
                 yield WarpGroupTile(**shape, split=split)
         if not swapped and work.m > bm:
             yield WarpGroupTile(**shape, cluster=2)
+            if work.n > bn:
+                yield WarpGroupTile(**shape, cluster=2, beside=2)
+        if not swapped and work.n > bn:
+            yield WarpGroupTile(**shape, beside=2)
 
 
 def _held_candidates(spec: MatmulSpec, work: Work, bk: int) -> Iterator[WarpGroupTile]:

@@ -106,8 +106,8 @@ def cycles(work: Work, sizes: WarpGroupTile) -> float:
 
 def traffic(work: Work, sizes: WarpGroupTile) -> float:
     """Bytes of A and B that leave the L2 cache, what lies outside of them included."""
-    blocks = _tiles(work, sizes) * sizes.cluster
-    return blocks * (sizes.bm * work.bytes_in + sizes.bn / sizes.cluster * work.bytes_of_b) * work.k
+    blocks = _tiles(work, sizes) * sizes.shared
+    return blocks * (sizes.bm / sizes.beside * work.bytes_in + sizes.bn / sizes.cluster * work.bytes_of_b) * work.k
 
 
 def _step_cycles(work: Work, sizes: WarpGroupTile) -> float:
@@ -127,6 +127,6 @@ def _step_cycles(work: Work, sizes: WarpGroupTile) -> float:
 
 
 def _tiles(work: Work, sizes: WarpGroupTile) -> int:
-    """Tiles, or pairs of them where two blocks share the tile of B."""
+    """Tiles, or groups of them where blocks of a cluster share those of A or B."""
     rows, columns = -(-work.m // sizes.bm), -(-work.n // sizes.bn)
-    return -(-rows // sizes.cluster) * columns * work.batch
+    return -(-rows // sizes.cluster) * -(-columns // sizes.beside) * work.batch
