@@ -15,6 +15,7 @@ from gpu_kernels import array
 from tilewright.emit import operators
 from tilewright.emit.gpu import compiled, tool
 from tilewright.errors import OperandError, ScheduleError, SpecError
+from tilewright.payload import attention_entries
 from tilewright.runtime import gpu
 from tilewright.runtime.emulated_gpu import EmulatedGpuKernel, EmulationError
 from tilewright.schedules import steps
@@ -78,6 +79,25 @@ def test_rows_that_are_not_aligned_and_any_lengths() -> None:
         assert is_right(spec, kernel(*operands), operands)
     with pytest.raises(OperandError, match="v: is of shape"):
         kernel(*operands_of(tw.AttentionSpec(2, 3, 24, q="bf16"))[:2], operands_of(spec)[2])
+
+
+@pytest.mark.parametrize(
+    ("target", "parameters"), [(SM_80, WARPS), (SM_90A, {"bm": 64, "kc": 32})], ids=["threads", "boxes"]
+)
+@pytest.mark.parametrize("page", [None, 16])
+def test_tables_that_nobody_has_read_lead_nowhere(
+    target: Any, parameters: dict[str, Any], page: int | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    spec = tw.AttentionSpec(20, 40, 16, q="bf16", sequences=3, page=page, causal="lower_right")
+    kernel = tw.compile(spec, target=target.emulated(), parameters=parameters)
+    operands = operands_of(spec)
+    assert is_right(spec, kernel(*operands), operands)
+    # As of a table in a card's memory: the emulator finds what is read or written outside of an operand.
+    monkeypatch.setattr(attention_entries, "check", lambda *_: None)
+    rng = np.random.default_rng(0)
+    wrong = [rng.integers(-(2**31), 2**31, each.shape).astype(np.int32) for each in operands[3:]]
+    kernel(*operands[:3], *wrong)
+    kernel(*operands[:3], *(np.full_like(each, 1000) for each in wrong))
 
 
 @pytest.mark.parametrize("element", ["f32", "f16"])

@@ -46,8 +46,8 @@ Each function takes its arguments, and after them its results. Elements of a row
    distance apart; what has more dimensions has no gaps, unless a memref's type says so. Without strides, elements follow one
    another. What is written overlaps nothing else.
    Returns {OK}; {WRONG_EXTENTS} when an extent is another; {OUT_OF_MEMORY} when there is no memory for what is computed on the way;
-   {WRONG_OPERAND} when a tensor is of another type, rank or device, or has other strides. The object needs the C library's math
-   functions (-lm)."""
+   {WRONG_OPERAND} when a tensor is of another type, rank or device, or has other strides; {WRONG_INDEX} when a table of attention
+   names a row, a key or a page that there is not. The object needs the C library's math functions (-lm)."""
 """What a C header says of functions that take DLTensors."""
 
 DLTENSOR = """
