@@ -19,7 +19,7 @@ QUICK_ARGS ?= --shape 64x64x64 --shape 256x256x256 --shape 1024x1024x1024 --shap
 
 .DEFAULT_GOAL := help
 .PHONY: help setup setup-arm setup-netlib setup-outside setup-gpu setup-lab setup-browser setup-bench setup-frameworks setup-torch setup-cluster demo check check-long check-outside check-clusters check-models mutants \
-  bench bench-amx bench-card bench-quick bench-results bench-lab bench-docs fmt lint docs wheel vsix clean
+  bench bench-amx bench-card bench-quick bench-results bench-lab bench-bisect bench-docs fmt lint docs wheel vsix clean
 
 help: ## Print the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -97,6 +97,9 @@ tuned: setup ## Tune usual products on this machine, and write what won into the
 
 bench-lab: setup setup-lab setup-gpu ## Measure each example of the lab: lines known, seconds from an edit to the code, size of the export; some minutes on a quiet machine
 	@$(BIN)/python tools/lab_table
+
+bench-bisect: setup setup-arm setup-gpu ## Plant a wrong, a crashing and a slow step in a schedule of each strategy, and write how `tilewright bisect` finds it; half an hour
+	@$(BIN)/python tools/bisect_table
 
 bench-docs: setup ## Write every figure of README and docs from docs/reference/results: tables, sentences, pictures
 	@$(BIN)/python tools/figures

@@ -6,7 +6,8 @@ import tilewright as tw
 from tilewright.errors import ScheduleError
 
 HEAD = """
-from tilewright.mlir.dialects.transform import structured
+from tilewright.mlir.dialects import transform
+from tilewright.mlir.dialects.transform import loop, structured
 from tilewright.schedules import steps
 
 
@@ -17,8 +18,9 @@ def schedule(spec, target, sizes):
 TAIL = """
     return script.module
 """
-LINE = 9
+LINE = 10
 """The line of the file where what differs starts."""
+ROOT = "transform.ApplyRegisteredPassOp(transform.AnyOpType.get(), script.root, 'convert-linalg-to-loops')"
 SPEC = tw.MatmulSpec(m=48, n=48, k=48)
 
 WORK = {
@@ -62,6 +64,38 @@ FAIL = {
         "structured.generalize",
     ),
     "an argument too few": ("structured.PackOp(product, packed_sizes=[8, 8, 8])", "TypeError", "target"),
+    "a name that is nearly right": (
+        "structured.TileUsingFor(product, sizes=[4, 16, 4])",
+        "AttributeError",
+        "TileUsingForOp",
+    ),
+    "a size that is no integer": (
+        "structured.TileUsingForOp(product, sizes=[4.0, 16, 4])",
+        "TypeError",
+        "sizes, which are",
+    ),
+    "a negative size": ("structured.TileUsingForOp(product, sizes=[-4, 16, 4])", "is -4", "from 0 to"),
+    "unroll the product": ("loop.loop_unroll(product, 4)", "incorrect type of payload", "those that tiling returned"),
+    "hoist from the product": (
+        "loop.loop_hoist_loop_invariant_subsets(product)",
+        "wrong op kind",
+        "steps.match of scf.for",
+    ),
+    "peel any loop": (
+        "kind = transform.AnyOpType.get(); loop.LoopPeelOp(kind, kind, product)",
+        "must be Transform IR handle to scf.for",
+        "steps.peel",
+    ),
+    "an order of loops that is none": (
+        "structured.TileUsingForOp(product, sizes=[4, 16, 4], interchange=[0, 0, 1])",
+        "MLIR gave no reason",
+        "name each dimension",
+    ),
+    "copy to threads": (
+        "structured.MapCopyToThreadsOp(product, total_num_threads=32, desired_bit_alignment=128)",
+        "only linalg.copy and tensor.pad",
+        "tilewright trace",
+    ),
     "no size": ("steps.tile(product, [0, 0, 0])", "no size above zero", ""),
 }
 
@@ -91,3 +125,9 @@ def test_too_large_a_vector_is_refused_at_once(tmp_path):
     file = written(tmp_path / "own.py", "structured.VectorizeOp(product)")
     with pytest.raises(ScheduleError, match=r"a vector of 884736 elements .*expected at most .*Tile the op"):
         tw.compile(tw.MatmulSpec(m=96, n=96, k=96), target="x86-64-v3", schedule=file, cache=False)
+
+
+def test_a_pass_that_consumes_the_root_has_to_be_said(tmp_path):
+    file = written(tmp_path / "own.py", ROOT)
+    with pytest.raises(ScheduleError, match=r"consumed in the body but is not marked.*steps.script\(consumes=True\)"):
+        tw.compile(SPEC, target="x86-64-v3", schedule=file, cache=False)

@@ -16,7 +16,7 @@ from tilewright.cli import app
 from tilewright.emit.child import Limits
 from tilewright.emit.gpu import tool
 from tilewright.errors import SpecError, TilewrightError
-from tilewright.lab import analysis, bundle, filter, kinds, located, measuring, page, samples, sandbox, shown
+from tilewright.lab import analysis, bundle, filter, kinds, located, measuring, page, samples, sandbox, shown, wanted
 from tilewright.lab.compiler import Compiler
 from tilewright.lab.problem import read
 from tilewright.lab.texts import Texts
@@ -108,7 +108,7 @@ def answered(**product: object):
     """What is compiled in this process: the kind, its own schedule as a plan, and what the page gets of the compilation."""
     problem = read(product)
     kind = kinds.of(problem.spec, problem.target, problem.threads)
-    plan = kind.plan("schedule.mlir", kind.own("")[0])
+    plan, _ = wanted.plan({"name": "schedule.mlir", "text": kind.own("")[0], "knobs": {}}, kind, untold)
     built = kind.build(plan, untold)
     answer = shown.stages(built.texts, built.seconds, kind.target) | kind.about(built, {})
     analysis.add(answer, built.texts[kinds.code_stage(kind.target)], kind.target)

@@ -3,11 +3,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import re
 import shlex
-import statistics
 import subprocess
 import tempfile
+from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -19,12 +21,10 @@ from tilewright.errors import TilewrightError
 from tilewright.knobs import REQUIRED
 
 if TYPE_CHECKING:
-    from tilewright.cli.problem import Problem
+    from tilewright.cli.problem import GpuProblem, Problem
     from tilewright.runtime.bisect import IsBad
     from tilewright.runtime.kernel import Kernel
 
-_SECONDS, _ROUNDS = 0.01, 9
-"""How long a sample of a kernel's time lasts, and how many there are."""
 _PREDICATES = ("slower", "asm", "without", "command")
 
 
@@ -69,7 +69,7 @@ def bisect(
 
     Without --good, ever longer beginnings of the schedule and of the passes are tried; with it, schedules between the two.
     """
-    from tilewright.cli.problem import Problem, given
+    from tilewright.cli.problem import GpuProblem, Problem, given
     from tilewright.runtime.bisect import bisect as find
 
     named = [
@@ -85,30 +85,33 @@ def bisect(
             "--slower given without --good; expected the schedule to compare with, or --among passes"
         )
     problem = given(**asked)
-    if not isinstance(problem, Problem):
-        raise click.UsageError(f"{problem} given; expected one product for a processor")
+    if not isinstance(problem, Problem | GpuProblem):
+        raise click.UsageError(f"{problem} given; expected one product")
+    if isinstance(problem, GpuProblem) and named not in ([], ["without"]):
+        raise click.UsageError(f"--{named[0]} given for {problem.target.name}; expected --without, or a processor")
     spec, target, threads = problem.spec, problem.target, asked["threads"]
     is_bad = None
-    if slower is not None:
-        usual = REQUIRED if good is None and not lists else good_passes
-        is_bad = _slower(problem, good or asked["schedule"], threads, slower, usual)
-    elif asm is not None:
+    if asm is not None:
         is_bad = _refuted(asm)
     elif without is not None:
         is_bad = _without(without)
     elif command is not None:
         is_bad = _command(command)
-    blame = find(
-        spec,
-        asked["schedule"],
-        target,
-        threads,
-        good=good,
-        is_bad=is_bad,
-        passes=passes,
-        good_passes=good_passes,
-        among=among,
-    )
+    with read_once(passes) as bad_list, read_once(good_passes) as good_list:
+        if slower is not None:
+            usual = REQUIRED if good is None and not lists else good_list
+            is_bad = _slower(problem, good or asked["schedule"], threads, slower, usual)
+        blame = find(
+            spec,
+            asked["schedule"],
+            target,
+            threads,
+            good=good,
+            is_bad=is_bad,
+            passes=bad_list,
+            good_passes=good_list,
+            among=among,
+        )
     if output is not None:
         blame.write(output)
     click.echo(f"to blame, {blame.kind} {blame.number} of {blame.count}, found in {blame.runs} runs:")
@@ -116,23 +119,25 @@ def bisect(
     click.echo(f"{blame.spec}: {blame.reason}")
 
 
-def _slower(problem: Problem, good: str | None, threads: int, times: float, passes: str | None) -> IsBad:
+def _slower(problem: Problem | GpuProblem, good: str | None, threads: int, times: float, passes: str | None) -> IsBad:
     """Whether a kernel takes so many times as long as that of a good schedule and good passes, timed in turns."""
-    from tilewright.bench.timing import Loop
+    from tilewright.bench.slower import slower
     from tilewright.runtime.compile import compile as compiled
-    from tilewright.runtime.trial import Trial
 
     with knobs.overridden(**({} if passes is None else {"TILEWRIGHT_PASSES": passes})):
-        usual_kernel = compiled(problem.spec, problem.target, threads, good)
-    reference = Loop([Trial.random(usual_kernel, problem.spec, 0)])
+        return slower(compiled(problem.spec, problem.target, threads, good), problem.spec, times)
 
-    def is_slower(kernel: Kernel) -> bool:
-        loop = Loop([Trial.random(kernel, problem.spec, 0)])
-        counts = [(each, each.calibrate(_SECONDS)) for each in (reference, loop)]
-        pairs = [[each.sample(count) for each, count in counts] for _ in range(_ROUNDS)]
-        return statistics.median(took / usual for usual, took in pairs) > times
 
-    return is_slower
+@contextlib.contextmanager
+def read_once(file: str | None) -> Iterator[str | None]:
+    """Gives a copy of a list of passes: a pipe, such as a shell makes of a command, has its text once."""
+    if file is None or file == REQUIRED:
+        yield file
+        return
+    with tempfile.TemporaryDirectory() as folder:
+        copy = Path(folder, "passes.txt")
+        copy.write_text(replace(knobs.load({}), passes=file).pass_list(), encoding="utf-8")
+        yield str(copy)
 
 
 def _refuted(claim: str) -> IsBad:

@@ -10,11 +10,12 @@ from __future__ import annotations
 import base64
 import os
 import pickle
+import shlex
 import sys
 from typing import Any
 
 from tilewright import knobs
-from tilewright.emit import child, pipeline
+from tilewright.emit import child, pipeline, product_options
 from tilewright.emit.built import Built
 from tilewright.emit.gpu_stages import Computed, GpuStages, from_json
 from tilewright.emit.stages import Stages
@@ -36,7 +37,7 @@ def build(spec: MatmulSpec, target: Target, plan: Plan, **wanted: Any) -> Stages
         ScheduleError: The schedule does not fit, or, in Python, crashed or took too long.
         LoweringError: A later stage failed; MLIR crashed or took too long, and the error names a reproducer.
     """
-    command = f"{_product(spec)} --target {target.name}{_schedule(plan)} --emit asm -o -\n"
+    command = _compile(spec, target, plan, "asm")
     answer = _answer(plan, {"spec": spec, "scheduled": spec, "target": target, "wanted": wanted}, command)
     packed = PackedFormat.from_header(bytes.fromhex(answer["packed"])) if answer["packed"] else None
     fields = pipeline.from_answer(answer)
@@ -76,7 +77,7 @@ def build_gpu(
     wanted = {"spec": spec, "scheduled": scheduled, "target": target, "wanted": form}
     command = _call(spec, target, plan)
     if isinstance(spec, MatmulSpec):
-        command = f"{_product(spec)} --target {target.name}{_schedule(plan)} --emit threads -o -\n"
+        command = _compile(spec, target, plan, "threads")
     answer = _answer(plan, wanted, command)
     return from_json(answer, spec, target, base64.b64decode(answer["code"]), cached=False)
 
@@ -144,14 +145,20 @@ def _schedule(plan: Plan) -> str:
         return " --schedule schedule.mlir"
     if plan.parameters is None or plan.cases:
         return ""
-    sizes = plan.parameters if isinstance(plan.parameters, dict) else plan.sizes
-    return f" --schedule {plan.name}{''.join(f' --set {name}={size}' for name, size in sizes.items())}"
+    return f" --schedule {plan.name}{''.join(f' --set {name}={size}' for name, size in _sizes(plan).items())}"
+
+
+def _sizes(plan: Plan) -> dict[str, int]:
+    """The sizes of a plan of ours by name."""
+    return plan.parameters if isinstance(plan.parameters, dict) else plan.sizes
 
 
 def _call(spec: MatmulSpec | OperatorSpec, target: Target | GpuTarget, plan: Plan) -> str:
     """The call that compiles what has no options of a command."""
-    schedule = "" if plan.trusted else ', schedule="schedule.mlir"'
-    return f'tilewright.compile({spec!r}, "{target.name}"{schedule})\n'
+    given = {"threads": plan.threads} if plan.threads > 1 else {}
+    given |= {"parameters": sizes} if plan.trusted and (sizes := _sizes(plan)) else {}
+    given |= {} if plan.trusted else {"schedule": "schedule.mlir"}
+    return f'tilewright.compile({spec!r}, "{target.name}"{"".join(f", {name}={value!r}" for name, value in given.items())})\n'
 
 
 def _pickled(plan: Plan) -> str:
@@ -171,5 +178,7 @@ def _pickled(plan: Plan) -> str:
         ) from None
 
 
-def _product(spec: MatmulSpec) -> str:
-    return f"tilewright compile --shape {spec.m}x{spec.n}x{spec.k} --dtype {spec.a} --layout {spec.layout}"
+def _compile(spec: MatmulSpec, target: Target | GpuTarget, plan: Plan, stage: str) -> str:
+    """The command that compiles a product up to a stage."""
+    product = shlex.join(product_options.of(spec, target.name, plan.threads))
+    return f"tilewright compile {product}{_schedule(plan)} --emit {stage} -o -\n"

@@ -41,4 +41,4 @@ def plan(request: dict[str, Any], kind: Kind, tell: child.Tell) -> tuple[Plan, l
         text = str(module.operation.get_asm(enable_debug_info=True))
         knobs = [{"name": each.name, "options": each.options, "selected": each.selected} for each in choices.of(module)]
     tell("payload", schedule=text)
-    return Plan(given.name, None, text=text, threads=given.threads), knobs
+    return Plan(given.name, None, text=text, trusted=given.trusted, threads=given.threads), knobs

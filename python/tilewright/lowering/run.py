@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
+from pathlib import Path
 
 from tilewright import knobs
 from tilewright.build.usedef import operations
@@ -23,11 +24,18 @@ from tilewright.spec import MatmulSpec
 PRINTED = "schedule.mlir"
 """The file that line tables name where they tell the lines of the printed schedule."""
 _REMEDY = "See `tilewright trace` for what each op before it did, or put a transform.print before it"
+_KINDS = (
+    "An op of loops takes those that tiling returned beside the tile, or steps.match of scf.for; transform.structured.interchange takes a "
+    "linalg.generic, which transform.structured.generalize makes of a named op"
+)
 _REMEDIES = {
     "Attempted to vectorize, but failed": "Tile by sizes that divide the extents, or pad or peel what is left (steps.pad, steps.peel): "
     "a tile of a dynamic size is no vector. vector_sizes must be at least as large as the tile",
     "uses a handle": "An op consumes the handle that it is applied to: go on with the handles that it returned, or match again",
-    "transform applied to the wrong op kind": "Make a linalg.generic of a named op before, by transform.structured.generalize",
+    "transform applied to the wrong op kind": _KINDS,
+    "incorrect type of payload": _KINDS,
+    "must be Transform IR handle to": "transform.cast makes a handle of that type of another one; steps.peel does so itself",
+    "is consumed in the body but is not marked as such": "steps.script(consumes=True) makes a schedule that may consume its root",
     "failed to apply": "The op does not fit what it is applied to: `tilewright trace` shows what that is",
 }
 """What to do about what MLIR says of a transform op, by a part of its text."""
@@ -174,9 +182,8 @@ def verify(schedule: ir.Module, name: str) -> None:
 
 def _schedule_error(message: Message, schedule: ir.Module, name: str) -> ScheduleError:
     file, line = source_line(message.location)
-    notes = [note for note, _ in message.notes if DUMP not in note]
     return ScheduleError(
-        " ".join((message.text.strip(), *(f"({note})" for note in notes))),
+        f"{message.text.strip()}{_notes(message)}",
         file=file,
         line=line,
         transform_op=_op_at(schedule, message.location),
@@ -184,6 +191,17 @@ def _schedule_error(message: Message, schedule: ir.Module, name: str) -> Schedul
         where=None if file else name,
         remedy=next((remedy for said, remedy in _REMEDIES.items() if said in message.text), _REMEDY),
     )
+
+
+def _notes(message: Message) -> str:
+    """What MLIR adds to an error; of a handle that an op has consumed, which op that was."""
+    consumed = next(
+        (place for note, place in message.notes if note.startswith("invalidated by this transform op")), None
+    )
+    if consumed is not None:
+        file, line = source_line(consumed)
+        return f" ({Path(file).name}:{line})" if file else ""
+    return "".join(f" ({note})" for note, _ in message.notes if DUMP not in note)
 
 
 def _op_at(schedule: ir.Module, location: str) -> str | None:

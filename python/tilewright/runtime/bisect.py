@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import contextlib
+import itertools
 import tempfile
 from collections.abc import Callable, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
@@ -13,18 +14,18 @@ from pathlib import Path
 
 from tilewright import knobs, targets
 from tilewright.emit import dump
-from tilewright.errors import ScheduleError, SpecError, TilewrightError, WrongResultError
+from tilewright.errors import ScheduleError, SpecError, TilewrightError
 from tilewright.lowering import hybrid_passes, pass_list
 from tilewright.lowering.pass_list import REQUIRED, Line
-from tilewright.runtime import product_files
+from tilewright.runtime import schedule_text
+from tilewright.runtime.bisect_failure import Failure
 from tilewright.runtime.bisect_point import DUMPED, SCHEDULE, Point
 from tilewright.runtime.blame import Blame as Blame
 from tilewright.runtime.kernel import Kernel
-from tilewright.runtime.reduction import SCHEDULED
-from tilewright.schedules import hybrid, make
+from tilewright.schedules import hybrid
 from tilewright.schedules.plan import Schedule
 from tilewright.spec import MatmulSpec
-from tilewright.targets import Target
+from tilewright.targets import GpuTarget, Target
 
 IsBad = Callable[[Kernel], bool]
 """Says of a kernel whether it has what is looked for."""
@@ -68,12 +69,12 @@ def bisect(
     passes behind the schedule, the first are as in the bad list and the rest as in the good one: `good_passes`, or without that the passes
     that a kernel needs, which are those of LLVM's O0, and of MLIR's all but canonicalizations and the like. Among all, the whole schedule
     is tried with the passes alone that it needs: where it is good then, the passes are searched, and otherwise the ops. What cannot be
-    tried is passed over.
+    tried is passed over. A compilation with wrong numbers is bad however the whole one fails: that follows from them.
 
     Args:
         spec: The product, of static extents.
         schedule: The schedule with the fault, or of the kernel with the fault: as for `tilewright.compile`.
-        target: For which processor.
+        target: For which processor or GPU. Of a GPU's schedule, which no beginning of it is, the ops alone are searched, with `good`.
         threads: Most threads that a call uses.
         good: A schedule without the fault, to be compared with.
         is_bad: What to look for in kernels that are right on random operands. By default it is how the kernel fails: with wrong numbers,
@@ -83,23 +84,25 @@ def bisect(
         among: "ops", "passes" or "all". By default "passes" where a list is given, "ops" where `good` or `is_bad` is, and otherwise "all".
 
     Raises:
-        SpecError: The target is a GPU, or an extent is dynamic.
+        SpecError: An extent is dynamic, or the target is a GPU and passes are to be searched.
         ScheduleError: The kernel is not bad, or that which should be good is; or what is to be compared does not fit together.
         LoweringError: The lists of passes are of different compilations, or cannot be read.
     """
     if spec.open:
         raise SpecError(f"{spec} has dynamic extents", where="bisect", expected="static extents")
-    if targets.gpu(target) is not None:
-        raise SpecError(f"{target} is a GPU", where="bisect", expected="a processor")
+    card = targets.gpu(target)
     lists = passes is not None or good_passes is not None
-    among = among or ("passes" if lists else "ops" if good is not None or is_bad is not None else "all")
+    usual = "ops" if good is not None or is_bad is not None or card is not None else "all"
+    among = among or ("passes" if lists else usual)
     _check(among, good is not None, lists)
-    row = targets.resolve(target)
-    whole = _text(spec, row, schedule, threads)
+    if card is not None and among != "ops":
+        raise SpecError(f"{card.name} is a GPU, and among is {among!r}", where="bisect", expected="ops, or a processor")
+    row = card or targets.resolve(target)
+    whole = schedule_text.of(spec, row, schedule, threads)
     last, middle = Point(whole, _read(passes)), Point(whole, _read(good_passes) if lists else REQUIRED)
     start, steps = middle, list[_Step]()
     if among != "passes":
-        other = None if good is None else _text(spec, row, good, threads)
+        other = None if good is None else schedule_text.of(spec, row, good, threads)
         start, steps = _among_ops(whole, other)
     ops = len(steps)
     if among == "ops" and steps:
@@ -118,22 +121,23 @@ def bisect(
         steps[-1] = replace(steps[-1], point=last)
     points = [start, *(step.point for step in steps)]
     found = _first_bad(lambda number: trial.of(spec, points[number]), low, len(steps) if high is None else high)
-    runs, small = trial.runs, spec
-    if is_bad is None:
+    runs, small, step = trial.runs, spec, steps[found - 1]
+    failure = trial.failures.get((spec, points[found]))
+    if failure is not None:
         small = _smallest(spec, lambda less: trial.of(less, points[found]) is True)
         small = small if trial.of(small, points[found - 1]) is False else spec
-    step = steps[found - 1]
+        failure = trial.failures[small, points[found]]
     return Blame(
         op=step.text,
         kind=step.kind,
         number=found,
         count=len(steps),
         runs=runs,
-        reason=trial.reason,
+        reason=failure.reason if failure else "the predicate holds",
         spec=small,
         target=row,
         threads=threads,
-        stage=trial.stage,
+        stage=failure.stage if failure else "",
         before=points[found - 1],
         after=points[found],
     )
@@ -151,12 +155,6 @@ def _check(among: str, has_good: bool, has_lists: bool) -> None:
         )
     if has_lists and among != "passes":
         raise ScheduleError(f"a list of passes, and among is {among!r}", where="bisect", expected="passes")
-
-
-def _text(spec: MatmulSpec, target: Target, schedule: Schedule, threads: int) -> str:
-    """The text of a schedule as MLIR prints it; a user's is read in a child process."""
-    plan = make.make(spec, target, schedule, None, threads)
-    return product_files.build(spec, target, plan, until="schedule").texts["schedule"]
 
 
 def _read(passes: Passes) -> str:
@@ -195,10 +193,12 @@ def _both(old: hybrid.Text, new: hybrid.Text, change: hybrid.Change) -> str:
 class _Trial:
     """Tries compilations, and says whether they are bad; None where that cannot be said."""
 
-    def __init__(self, target: Target, threads: int, is_bad: IsBad | None, listed: Set[Point]) -> None:
+    def __init__(self, target: Target | GpuTarget, threads: int, is_bad: IsBad | None, listed: Set[Point]) -> None:
         self._target, self._threads, self._is_bad, self._listed = target, threads, is_bad, listed
-        self._kind: tuple[type[TilewrightError], str] | None = None
-        self.runs, self.reason = 0, "the predicate holds"
+        self._last: Failure | None = None
+        self.runs = 0
+        self.failures: dict[tuple[MatmulSpec, Point], Failure] = {}
+        """How compilations failed."""
         self.lists: dict[Point, tuple[Line, ...]] = {}
         """The passes that those of `listed` ran, up to a failure."""
         self.of = lru_cache(maxsize=None)(self._of)
@@ -214,19 +214,13 @@ class _Trial:
             except TilewrightError as error:
                 if self._is_bad is not None:
                     return None
-                kind = type(error), getattr(error, "stage", None) or ""
-                if self._kind is None:  # The whole schedule is the first that is tried.
-                    self._kind, self.reason = kind, str(error).replace(str(folder / SCHEDULE), SCHEDULE)
-                return True if kind == self._kind else None
+                failure = Failure.of(error, self._target, str(error).replace(str(folder / SCHEDULE), SCHEDULE))
+                self.failures[spec, point] = failure
+                self._last = self._last or failure  # The whole schedule is the first that is tried.
+                return failure.shows(self._last)
             finally:
                 if listed:
                     self.lists[point] = _logged(folder / DUMPED)
-
-    @property
-    def stage(self) -> str:
-        """The stage that fails; empty where the kernel is made, and is bad."""
-        error, stage = self._kind or (WrongResultError, "")
-        return "" if issubclass(error, WrongResultError) else stage or SCHEDULED
 
 
 def _logged(folder: Path) -> tuple[Line, ...]:
@@ -253,10 +247,11 @@ def _first_bad(is_bad: Callable[[int], bool | None], low: int, high: int) -> int
         )
     untried = set[int]()
     while high - low > 1:
-        between = [number for number in range(low + 1, high) if number not in untried]
-        if not between:
+        known = [low, *sorted(each for each in untried if low < each < high), high]
+        before, behind = max(itertools.pairwise(known), key=lambda pair: pair[1] - pair[0])
+        if behind - before < 2:
             break
-        middle = min(between, key=lambda number: abs(2 * number - low - high))
+        middle = (before + behind) // 2  # Of the largest gap: neighbors of what cannot be tried often cannot be either.
         found = is_bad(middle)
         if found is None:
             untried.add(middle)

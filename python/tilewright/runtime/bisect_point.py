@@ -15,7 +15,7 @@ from tilewright.lowering.pass_list import REQUIRED
 from tilewright.runtime.compile import compile as compile_
 from tilewright.runtime.kernel import Kernel
 from tilewright.spec import MatmulSpec
-from tilewright.targets import Target
+from tilewright.targets import GpuTarget, Target
 
 SCHEDULE = "schedule.mlir"
 """The file of the schedule that is tried."""
@@ -37,14 +37,14 @@ class Point:
 
     @contextmanager
     def compiled(
-        self, folder: Path, spec: MatmulSpec, target: Target, threads: int, *, dumped: bool
+        self, folder: Path, spec: MatmulSpec, target: Target | GpuTarget, threads: int, *, dumped: bool
     ) -> Iterator[Kernel]:
         """Gives the kernel, checked on random operands. What is compiled inside is compiled by the same passes.
 
         Args:
             folder: An empty folder for its files.
             spec: What is computed.
-            target: For which processor.
+            target: For which processor or GPU.
             threads: Most threads that a call uses.
             dumped: Whether stages and passes are written to `DUMPED` in the folder.
 

@@ -4,25 +4,22 @@
 from __future__ import annotations
 
 import contextlib
-import re
 import shlex
 import tempfile
-from collections.abc import Iterator
 from dataclasses import dataclass
 from os import PathLike
 from pathlib import Path
 
+from tilewright.emit import product_options
 from tilewright.errors import TargetError, TilewrightError
 from tilewright.lowering.pass_list import REQUIRED
 from tilewright.runtime import files, reduction
 from tilewright.runtime.bisect_point import DUMPED, Point
 from tilewright.spec import MatmulSpec
-from tilewright.targets import Target
+from tilewright.targets import GpuTarget, Target
 
 _SHOWN = 160
 """Characters of an op that are shown."""
-_FLAGS = ("b_packed", "deterministic", "tf32")
-_ENTRIES = ("epilogue", "prologue_a", "prologue_b")
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +34,7 @@ class Blame:
         runs: How many compilations were tried.
         reason: What the kernel has that it should not.
         spec: The product on which it shows: of extents as small as were found.
-        target: For which processor.
+        target: For which processor or GPU.
         threads: Most threads that a call uses.
         stage: The stage that fails: "scheduled" where a transform op does; empty where the kernel is made, and is bad.
         before: The last compilation that is good.
@@ -51,7 +48,7 @@ class Blame:
     runs: int
     reason: str
     spec: MatmulSpec
-    target: Target
+    target: Target | GpuTarget
     threads: int
     stage: str
     before: Point
@@ -92,7 +89,9 @@ class Blame:
                 listed = point.passes != REQUIRED
                 options += ["--passes", f"{name}.passes" if listed else REQUIRED]
                 named |= {f"{name}.passes": point.passes} if listed else {}
-            commands.append(f"tilewright run {shlex.join([*self._product(), *options])}")
+            commands.append(
+                f"tilewright run {shlex.join([*product_options.of(self.spec, self.target.name, self.threads), *options])}"
+            )
             named[f"{name}.sh"] = f'#!/bin/sh\ncd "$(dirname "$0")" && exec {commands[-1]}\n'
         try:
             named |= self._case(named)
@@ -120,27 +119,3 @@ class Blame:
                 pass
             found = [reduction.case(each, self.stage) for each in (folder / DUMPED).glob("*")]
         return reduction.reduced(*found[0], beside) if found and found[0] else {}
-
-    def _product(self) -> Iterator[str]:
-        """The options of the command line that say what is computed."""
-        spec = self.spec
-        yield from ("--shape", f"{spec.m}x{spec.n}x{spec.k}", "--dtype", f"{spec.a},{spec.b},{spec.c}")
-        yield from ("--layout", spec.layout, "--target", self.target.name, "--threads", str(self.threads))
-        if spec.batch:
-            yield from ("--batch", "x".join(map(str, spec.batch)))
-        for name, usual in (("alpha", 1), ("beta", 0), ("precision", None)):
-            if getattr(spec, name) != usual:
-                yield from (f"--{name}", str(getattr(spec, name)))
-        for name in _FLAGS:
-            if getattr(spec, name):
-                yield f"--{name.replace('_', '-')}"
-        for name in _ENTRIES:
-            if entries := getattr(spec, name):
-                yield f"--{name.replace('_', '-')}"
-                yield ",".join(_entry(each.name) for each in entries)
-
-
-def _entry(name: str) -> str:
-    """An entry of an epilogue as the command line takes it: ``bias:n`` for ``bias('n')``. It refuses the name of a user's function."""
-    called = re.fullmatch(r"(\w+)\((.*)\)", name)
-    return ":".join((called[1], *re.findall(r"[^', ]+", called[2]))) if called else name

@@ -98,7 +98,8 @@ class Plan:
                 raise
             file, line = _users_line(e, strategy)
             where = None if file else self.name
-            raise ScheduleError(f"{type(e).__name__}: {e}", where=where, file=file, line=line) from e
+            said = f"{type(e).__name__}: {e}"
+            raise ScheduleError(said, where=where, file=file, line=line, remedy=python_file.remedy(e)) from e
         if not isinstance(module, ir.Module):
             raise ScheduleError(
                 f"the strategy returned {type(module).__name__}",

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import difflib
 import sys
 from collections.abc import Callable
 from types import ModuleType
@@ -34,11 +35,24 @@ def function(source: str, path: str) -> Callable[..., Any]:
         raise
     except (Exception, SystemExit) as e:  # whatever the user's file raises
         line = _line_of(e, path)
-        raise ScheduleError(f"{type(e).__name__}: {e}", file=path, line=line) from e
+        raise ScheduleError(f"{type(e).__name__}: {e}", file=path, line=line, remedy=remedy(e)) from e
     found = getattr(module, FUNCTION, None)
     if not callable(found):
         raise ScheduleError(f"no function {FUNCTION}", where=path, expected=f"def {FUNCTION}(spec, target, sizes)")
     return found
+
+
+def remedy(error: BaseException) -> str | None:
+    """What to do about what a user's function raised: names that are near one that is not there, and where arguments are described."""
+    if isinstance(error, AttributeError) and error.obj is not None and error.name:
+        near = difflib.get_close_matches(error.name, dir(error.obj), 3)
+        return f"There is {', '.join(near)}" if near else None
+    if isinstance(error, TypeError | ValueError | AttributeError):
+        return (
+            "Classes of tilewright.mlir.dialects.transform take handles, which other ops returned, and sizes, which are ints or "
+            "parameters: help() shows their arguments"
+        )
+    return None
 
 
 def _line_of(error: BaseException, path: str) -> int | None:

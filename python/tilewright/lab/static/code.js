@@ -42,6 +42,13 @@ export class Code {
     this.choose("asm");
   }
 
+  // Shows nothing: what is asked next has nothing to do with what is here.
+  clear() {
+    this.answer = this.shown = this.ran = null;
+    byId("tiles").replaceChildren();
+    this.place.replaceChildren();
+  }
+
   take(answer) {
     this.answer = answer;
     this.show();

@@ -136,6 +136,7 @@ function menus() {
 function takeExample(name) {
   const found = facts.examples.find((each) => each.name === name);
   if (!found) return;
+  code.clear();
   const product = { ...found.product, threads: Number(found.product.threads || 1), beta: Number(found.product.beta || 0) };
   if (found.strategy) {
     put({ ...product, language: "mlir", text: "" });
