@@ -98,13 +98,15 @@ def test_a_failing_schedule_shows_the_steps_before(page):
 def test_an_endless_schedule_ends_and_the_page_goes_on(page):
     page.select_option("#example", "endless")
     page.wait_for_selector("#error >> text=the limit of this lab")
+    assert page.locator("#tiles .tile").count() == 0  # Nothing is left of what was shown before.
     page.select_option("#example", "register_tile")
     page.wait_for_selector("#error", state="hidden")
 
 
 def test_a_link_brings_the_schedule_back(page, browser):
+    before = page.url
     page.fill("#shape", "64x96x32")
-    page.wait_for_function("() => document.querySelector('#status').textContent.startsWith('assembly')")
+    page.wait_for_function("before => location.href !== before", arg=before)
     with browser.new_context() as context:
         other = context.new_page()
         other.goto(page.url)
@@ -150,6 +152,8 @@ def test_a_gpu_kernel_is_drawn_and_emulated(page):
     page.select_option("#example", "mma_sync")
     page.wait_for_selector("#view-drawings:not([hidden])")
     page.wait_for_function("() => document.querySelector('#status').textContent.startsWith('assembly')")
+    if ptxas.tool("nvdisasm"):
+        page.wait_for_selector("#view .row >> text=HMMA")  # It comes behind the PTX.
     page.click("#view-drawings")
     assert page.locator(".drawings > svg").count() == 5
     page.click("#run")

@@ -118,6 +118,7 @@ def answered(**product: object):
 def test_a_gpu_kernel_shows_its_cost_and_emulated_numbers():
     kind, plan, answer = answered(shape="64x64x32", dtype="f16,f16,f32", target="sm_80")
     if tool("ptxas") and tool("nvdisasm"):
+        analysis.add_machine(answer, analysis.machine(answer["cubin"], kind.target))
         assert answer["cost"]["spills"] == 0
         assert answer["cost"]["registers"] > 32
         assert answer["cost"]["mix"]["HMMA"] > 0

@@ -17,9 +17,10 @@ from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
 
+from tilewright import targets
 from tilewright.bench import machine
 from tilewright.emit.child import Limits
-from tilewright.lab import page, samples, sandbox
+from tilewright.lab import analysis, page, samples, sandbox
 from tilewright.lab.compiler import Compiler
 from tilewright.lab.problem import read
 from tilewright.lab.samples import Sample
@@ -60,7 +61,12 @@ def _row(compiler: Compiler, sample: Sample) -> tuple[object, ...]:
         strategy = "" if sample.strategy == "chosen" else sample.strategy
         asked |= {"text": _answer(compiler, "text", asked | {"strategy": strategy})["text"], "language": "mlir"}
     answers = [_answer(compiler, "compile", asked) for _ in range(_RUNS)]
-    answer, trace = answers[0], _answer(compiler, "trace", asked)
+    answer = answers[0]
+    if "cubin" in answer:
+        card = targets.gpu(sample.product["target"])
+        assert card is not None
+        analysis.add_machine(answer, analysis.machine(answer["cubin"], card))
+    trace = _answer(compiler, "trace", asked)
     file = page.fitting({"problem": asked, "answer": answer, "trace": trace, "ran": None})
     seconds = statistics.median(each["took"] for each in answers)
     target = sample.product.get("target", "host")

@@ -3,10 +3,12 @@
 
 from __future__ import annotations
 
+import base64
+from collections.abc import Mapping
 from dataclasses import asdict
 from typing import Any
 
-from tilewright.emit import gpu_cost, hot_report, hotloop, mca
+from tilewright.emit import gpu_code, gpu_cost, hot_report, hotloop, mca, ptxas
 from tilewright.errors import TilewrightError
 from tilewright.lab import shown
 from tilewright.targets.base import Target
@@ -17,7 +19,10 @@ _MOST = 1 << 21
 
 
 def add(answer: dict[str, Any], code: str, target: Target | GpuTarget) -> None:
-    """Adds to an answer the analysis of a hot loop, or what a GPU's kernel takes and its machine code; or why they are missing."""
+    """Adds to an answer the analysis of a hot loop, or what a GPU's kernel takes; or why that is missing.
+
+    An answer of NVIDIA's gets the code that `machine` reads.
+    """
     answer |= {"hot": None, "cost": None, "note": None}
     if len(code) > _MOST:
         answer["note"] = f"The code has {len(code)} characters; that of up to {_MOST} is analyzed."
@@ -43,8 +48,9 @@ def _add_cost(answer: dict[str, Any], code: str, target: GpuTarget) -> None:
     block = answer["block"]
     try:
         if target.family == "nvidia":
-            cost, sass = gpu_cost.nvidia(code, target, block["shared_bytes"])
-            shown.add(answer, "sass", sass, target)
+            made = ptxas.assemble_text(code, target.cpu)
+            cost = gpu_cost.Cost(made.registers, made.spill_bytes, block["shared_bytes"], {})
+            answer["cubin"] = base64.b64encode(made.cubin).decode()
         elif target.family == "amd":
             cost = gpu_cost.amd(code)
         else:
@@ -54,3 +60,23 @@ def _add_cost(answer: dict[str, Any], code: str, target: GpuTarget) -> None:
         answer["note"] = f"The machine code is missing: {error}"
         return
     answer["cost"] = asdict(cost) | {"threads": block["threads"]}
+
+
+def machine(cubin: str, target: GpuTarget) -> dict[str, Any]:
+    """The machine code that `add` had assembled: its lines with their places, and its instructions that multiply or copy, by kind.
+
+    It comes behind the answer: NVIDIA's disassembler takes as long to start as everything else.
+
+    Raises:
+        TilewrightError: There is no disassembler, or it refused the code.
+        ValueError: It is no base64.
+    """
+    sass = gpu_code.disassembly(base64.b64decode(cubin, validate=True))
+    return {"lines": list(shown.assembly(sass, target)), "mix": gpu_cost.mix(sass)}
+
+
+def add_machine(answer: dict[str, Any], made: Mapping[str, Any]) -> None:
+    """Adds what `machine` gave to the answer, as the page does."""
+    del answer["cubin"]
+    shown.add(answer, "sass", made["lines"])
+    answer["cost"]["mix"] = made["mix"]

@@ -16,9 +16,10 @@ from starlette.responses import JSONResponse, PlainTextResponse, Response  # pyr
 from starlette.routing import Route  # pyright: ignore[reportMissingImports] - of the extra
 
 import tilewright
+from tilewright import targets
 from tilewright.errors import TilewrightError
+from tilewright.lab import analysis, samples
 from tilewright.lab import page as page_file
-from tilewright.lab import samples
 from tilewright.lab.compiler import Compiler, described, strategies
 from tilewright.lab.problem import KINDS as KINDS_OF_SPECS
 from tilewright.lab.problem import read
@@ -96,6 +97,21 @@ def application(compiler: Compiler, token: str, hosts: tuple[str, ...]) -> Starl
             return _refused(400, f"no page: {error}")
         return JSONResponse({"page": made})
 
+    async def machine(request: Request) -> Response:
+        body = await request.body()
+        if len(body) > _MOST_BYTES:
+            return _refused(413, f"expected at most {_MOST_BYTES} bytes")
+        try:
+            asked = json.loads(body)
+            card = targets.gpu(asked["target"])
+            if card is None:
+                return _refused(400, "expected a GPU")
+            return JSONResponse(await run_in_threadpool(analysis.machine, asked["cubin"], card))
+        except TilewrightError as error:
+            return JSONResponse({"error": described(error)})
+        except (ValueError, LookupError, TypeError) as error:
+            return _refused(400, f"no code: {error}")
+
     def asking(kind: str) -> Handler:
         async def asked(request: Request) -> Response:
             body = await request.body()
@@ -116,6 +132,7 @@ def application(compiler: Compiler, token: str, hosts: tuple[str, ...]) -> Starl
         Route("/", guarded(page, "page")),
         Route("/static/{name}", guarded(file, "")),
         Route("/api/about", guarded(about, "about")),
+        Route("/api/machine", guarded(machine, "machine"), methods=["POST"]),
         Route("/api/page", guarded(one_file, "page"), methods=["POST"]),
         *(Route(f"/api/{kind}", guarded(asking(kind), kind), methods=["POST"]) for kind in KINDS),
     ]

@@ -57,7 +57,7 @@ def stages(
         language = _LANGUAGES.get(name, "mlir")
         if name in ("ptx", "rows_ptx"):
             text = attribution.annotated(text, texts[name.replace("ptx", "llvmir")], attribution.NVIDIA)
-        lines = list(_assembly(text, target) if language == "asm" else _lines(text, language))
+        lines = list(assembly(text, target) if language == "asm" else _lines(text, language))
         numbers[name] = packed.add((line, renamed(place)) for line, place in lines)
     numbers[""] = packed.add(())  # What is before the first stage.
     code = next((each for each in CODE if each in texts), "")
@@ -70,12 +70,12 @@ def stages(
     }
 
 
-def add(answer: dict[str, Any], name: str, code: str, target: GpuTarget) -> None:
-    """Adds a text of assembly for a GPU to an answer of `stages`, as its code."""
+def add(answer: dict[str, Any], name: str, lines: Iterable[tuple[str, str]]) -> None:
+    """Adds a text, as lines with their places, to an answer of `stages`, as its code."""
     packed = answer["texts"]
     first = len(packed["lines"])
     known = {place: number for number, place in enumerate(packed["sources"])}
-    for line, place in _assembly(code, target):
+    for line, place in lines:
         packed["lines"].append((line, known.setdefault(place, len(known))))
     packed["sources"] = list(known)
     packed["texts"].append(list(range(first, len(packed["lines"]))))
@@ -144,7 +144,7 @@ def _lines(text: str, language: str) -> located.Lines:
     return located.mlir(text) if language == "mlir" else [(line, "") for line in text.splitlines()]
 
 
-def _assembly(text: str, target: Target | GpuTarget) -> Iterable[tuple[str, str]]:
+def assembly(text: str, target: Target | GpuTarget) -> Iterable[tuple[str, str]]:
     """The lines of assembly with their places in the schedule."""
     if isinstance(target, GpuTarget):
         return located.assembly(text, attribution.AMD if target.family == "amd" else attribution.NVIDIA)

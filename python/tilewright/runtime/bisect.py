@@ -53,7 +53,7 @@ class _Step:
 def bisect(
     spec: MatmulSpec,
     schedule: Schedule = None,
-    target: str | Target = "host",
+    target: str | Target | GpuTarget = "host",
     threads: int = 1,
     *,
     good: Schedule = None,

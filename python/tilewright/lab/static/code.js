@@ -102,8 +102,8 @@ export class Code {
       return;
     }
     this.place.replaceChildren(this.assembly.place);
-    if (this.shown === answer) return;
-    this.shown = answer;
+    if (this.shown === answer.texts.texts[answer.stages[answer.code]]) return;
+    this.shown = answer.texts.texts[answer.stages[answer.code]];
     const lines = unpack(answer.texts, answer.stages[answer.code]);
     const hot = hotRows(lines, answer.hot);
     this.assembly.show(lines.map((line) => [SAME, line]), answer.language, { hot });

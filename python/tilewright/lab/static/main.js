@@ -72,7 +72,7 @@ async function compile() {
   clearTimeout(timer);
   const wanted = problem(), mine = ++asked;
   state.write(wanted);
-  forget("trace", "run");
+  forget("trace", "run", "machine");
   status("compiling", true);
   const start = performance.now(), answer = await ask("compile", wanted);
   if (answer === null || mine !== asked) return;
@@ -89,12 +89,32 @@ async function compile() {
     past.add(wanted, answer);
     status(`assembly in ${duration(took)}`);
     if (answer.flops && answer.flops < small && wanted.target === "host") run(wanted, mine);
+    if (answer.cubin) machine(answer, wanted.target, mine);
   } else status("failed");
   const trace = await ask("trace", wanted);
   if (trace === null || mine !== asked) return;
   if (!trace.steps) return;
   steps.take(trace);
   if (!answer.error) made(answer.texts, trace.texts);
+}
+
+// NVIDIA's machine code, which comes behind the rest: its disassembler takes long to start.
+async function machine(answer, target, mine) {
+  const made = await ask("machine", { cubin: answer.cubin, target });
+  delete answer.cubin;
+  if (made === null || mine !== asked) return;
+  if (made.error) answer.note = `The machine code is missing: ${made.error.text}`;
+  else {
+    const { texts } = answer, first = texts.lines.length, known = new Map(texts.sources.map((place, at) => [place, at]));
+    for (const [line, place] of made.lines) {
+      if (!known.has(place)) known.set(place, texts.sources.push(place) - 1);
+      texts.lines.push([line, known.get(place)]);
+    }
+    answer.stages.sass = texts.texts.push(made.lines.map((_, at) => first + at)) - 1;
+    answer.code = "sass";
+    answer.cost.mix = made.mix;
+  }
+  code.take(answer);
 }
 
 async function run(wanted, mine) {
