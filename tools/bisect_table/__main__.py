@@ -13,7 +13,7 @@ import re
 import sys
 import tempfile
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -131,7 +131,7 @@ def _crashing(case: Case, strategy: str) -> tuple[Planted, tw.Blame]:
 
 
 def _slow(case: Case, strategy: str) -> tuple[Planted, tw.Blame]:
-    spec = case.spec(case.timed or case.shape)
+    spec = replace(case.spec(case.timed or case.shape), epilogue=())
     kernel = tw.compile(spec, case.target, schedule=strategy)
     good = kernel.asm["schedule"]
     is_slow = slower(kernel, spec, _TIMES) if case.timed else _does_more(kernel)

@@ -54,7 +54,7 @@ def slow(text: str, old: str, new: str) -> Planted:
     op = re.sub(old, new, parts.ops[number])
     others = replace(parts, ops=(*parts.ops[:number], *parts.ops[number + 1 :]))
     held = op.strip().split(" : ")[0].split(" = ", 1)[-1] if op.lstrip().startswith("%") else op.split()[0]
-    return Planted(_with(others, number, op, amid=True), held)
+    return Planted(_with(others, number, op, amid=True), held.split(" %")[0])
 
 
 def _matched(kind: str) -> str:

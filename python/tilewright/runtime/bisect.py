@@ -14,7 +14,7 @@ from pathlib import Path
 
 from tilewright import knobs, targets
 from tilewright.emit import dump
-from tilewright.errors import ScheduleError, SpecError, TilewrightError
+from tilewright.errors import ScheduleError, SpecError, TilewrightError, UnverifiedWarning
 from tilewright.lowering import hybrid_passes, pass_list
 from tilewright.lowering.pass_list import REQUIRED, Line
 from tilewright.runtime import schedule_text
@@ -209,7 +209,9 @@ class _Trial:
         with tempfile.TemporaryDirectory() as name:
             folder = Path(name)
             try:
-                with point.compiled(folder, spec, self._target, self._threads, dumped=listed) as kernel:
+                with point.compiled(
+                    folder, spec, self._target, self._threads, dumped=listed, verified=self._is_bad is None
+                ) as kernel:
                     return self._is_bad is not None and self._is_bad(kernel)
             except TilewrightError as error:
                 if self._is_bad is not None:
@@ -218,6 +220,8 @@ class _Trial:
                 self.failures[spec, point] = failure
                 self._last = self._last or failure  # The whole schedule is the first that is tried.
                 return failure.shows(self._last)
+            except UnverifiedWarning:
+                return None
             finally:
                 if listed:
                     self.lists[point] = _logged(folder / DUMPED)

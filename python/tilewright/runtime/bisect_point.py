@@ -37,7 +37,14 @@ class Point:
 
     @contextmanager
     def compiled(
-        self, folder: Path, spec: MatmulSpec, target: Target | GpuTarget, threads: int, *, dumped: bool
+        self,
+        folder: Path,
+        spec: MatmulSpec,
+        target: Target | GpuTarget,
+        threads: int,
+        *,
+        dumped: bool,
+        verified: bool = False,
     ) -> Iterator[Kernel]:
         """Gives the kernel, checked on random operands. What is compiled inside is compiled by the same passes.
 
@@ -47,9 +54,11 @@ class Point:
             target: For which processor or GPU.
             threads: Most threads that a call uses.
             dumped: Whether stages and passes are written to `DUMPED` in the folder.
+            verified: Whether it is an error that nothing here can check the kernel.
 
         Raises:
             TilewrightError: What `tilewright.compile` raises.
+            UnverifiedWarning: It cannot be checked.
         """
         file, passes = folder / SCHEDULE, folder / "passes.txt"
         file.write_text(self.schedule, encoding="utf-8")
@@ -62,5 +71,5 @@ class Point:
         with warnings.catch_warnings(), knobs.overridden(**variables):
             # Half a schedule is often slow, and another machine's kernel is not verified.
             warnings.simplefilter("ignore", SlowScheduleWarning)
-            warnings.simplefilter("ignore", UnverifiedWarning)
+            warnings.simplefilter("error" if verified else "ignore", UnverifiedWarning)
             yield compile_(spec, target, threads, str(file), cache=False, verify=True)
