@@ -295,6 +295,21 @@ def products_of_one_tensor_are_joined() -> None:
 
 
 @case
+def attention_of_single_ops_is_one_kernel() -> None:
+    # Inductor's patterns make them one op, before kernels are sought.
+    torch._dynamo.reset()
+    messages, (q, k, v) = logged(), drawn(HEADS, torch.float32)
+
+    def attention(q: Any, k: Any, v: Any) -> Any:
+        return torch.softmax(q @ k.transpose(-1, -2) * 0.3, -1) @ v
+
+    with torch.no_grad():
+        got = torch.compile(attention, backend="tilewright", options={"timed": False})(q, k, v)
+    assert torch.allclose(got, attention(q, k, v), atol=1e-6)
+    assert [each.split(": ")[1] for each in messages] == ["attention 2 times 3 heads of 7x9x8 f32"], messages
+
+
+@case
 def constants_are_no_key_of_inductors_cache() -> None:
     lists, tolist = [], torch.Tensor.tolist
 
