@@ -113,6 +113,7 @@ def check(spec, target="host", operands=None):
         ("bf16", "i4", "nt", 32, 3, (1, 9, 100), "f32"),  # K is no multiple of the group
         ("bf16", "i8", "nt", 48, "i8", (5, 9, 130), "f16"),
         ("bf16", "i4", "nt", 32, 0, (70, 33, 100), "f32"),  # packed
+        ("f32", "u4", "nt", 32, "f32", (17, 6, 96), "f32"),  # zero points that are floats
         ("f16", "u4", "nn", 16, "u8", (37, 33, 90), "bf16"),
         ("f32", "i8", "nn", 0, 0, (1, 33, 90), "f32"),
         ("bf16", "i4", "nn", 64, 0, (1, 130, 150), "f32"),
