@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """An estimate of how long a kernel takes on a Hopper GPU: a model of a multiprocessor, driven by the emulator's trace of a cluster.
 
-Warps go through what they did in the emulator, and wait for each other, for tensor cores, shared memory and the L2 cache. Rates and
-latencies are published ones; the clock is the one number that was fitted, to one published kernel. Not modeled: memory behind the
-L2 cache, what the assembler makes of PTX, dependences within a warp but for those of `_LOADS`, and power.
+Warps go through what they did in the emulator, and wait for each other, for tensor cores, shared memory and the L2 cache. Rates are
+those of the model of sizes (`schedules.gpu.warpgroup_time`), latencies published ones; the clock is the one number that was fitted, to
+one published kernel. Not modeled: memory behind the L2 cache, what the assembler makes of PTX, dependences within a warp but for those
+of `_LOADS`, and power.
 """
 
 from __future__ import annotations
@@ -18,6 +19,14 @@ from typing import Any
 import numpy as np
 
 from tilewright.runtime.emulated_gpu import EmulationError, SharedCount
+from tilewright.schedules.gpu.warpgroup_time import (
+    COLUMNS_A_CYCLE,
+    DEPTH_BYTES,
+    L2_BYTES,
+    L2_BYTES_EACH,
+    SHARED_BYTES,
+    resident,
+)
 
 _SCHEDULERS = 4
 """Of a multiprocessor, each with its own warps and tensor core, and an instruction a cycle. Source: "NVIDIA H100 Tensor Core GPU
@@ -39,19 +48,14 @@ _PRODUCT_LATENCY = 60
 """An estimate: from a tensor core's last cycle for a wgmma to the end of a wait for it."""
 _MEETING = 20
 """An estimate: from the last arrival at a barrier to the next instruction of those that wait."""
-_SHARED_BYTES = 128
-"""A cycle. Source: CUDA C++ Programming Guide, "Shared Memory", compute capability 9.0."""
-_L2_BYTES_EACH, _L2_BYTES = 64, 6154
-"""From the L2 cache a cycle, to a multiprocessor and to all. Source: the model of DeepGEMM (its ``heuristics/sm90.hpp``)."""
 _SECTOR = 32
-_WGMMA_WORK = 64
-"""Columns times bytes along K that a warp's tensor core multiplies by its 16 rows a cycle. Source: NVIDIA's data sheet of the H100
-SXM5: 989 TFLOP/s of 16-bit floats by 132 multiprocessors at 1.83 GHz."""
+_WGMMA_WORK = COLUMNS_A_CYCLE * DEPTH_BYTES
+"""Columns times bytes along K that a warp's tensor core multiplies by its 16 rows a cycle."""
 _MMA_WORK = 322
 """Products of 16-bit elements a cycle by mma.sync, 63 % of what wgmma reaches. Source: W. Luo et al., as above."""
 _LOADS = 8
 """An estimate: loads that a warp has under way at once."""
-PROCESSORS = 132
+PROCESSORS = resident(1)
 """Of an H100 SXM5."""
 CLOCK_GHZ = 1.57
 """Fitted: with it kernel 11 of fast.cu takes as long as its author says (``test/outside/test_cuda_time.py``). A card that multiplies
@@ -205,7 +209,7 @@ class _Machine:
         self.end = 0.0
         self.worked: dict[str, float] = {"tensor cores": 0.0, "shared memory": 0.0, "L2 cache": 0.0, "issue": 0.0}
         self._moves = {each.site: (each.passes / each.executions, each.is_global) for each in counts}
-        self._l2_rate = min(_L2_BYTES_EACH, _L2_BYTES / active)
+        self._l2_rate = min(L2_BYTES_EACH, L2_BYTES / active)
         self._brought = brought  # Bytes that copies write to shared memory for a wgmma of a warp.
         self._pushed = 0
         self._queue: list[tuple[float, int, _Warp]] = []
@@ -240,7 +244,7 @@ class _Machine:
         return max(free, time) + cycles
 
     def _shared(self, home: _Processor, time: float, bytes_: float) -> float:
-        home.shared = self._through("shared memory", home.shared, time, bytes_ / _SHARED_BYTES)
+        home.shared = self._through("shared memory", home.shared, time, bytes_ / SHARED_BYTES)
         return home.shared
 
     def _l2(self, home: _Processor, time: float, bytes_: float) -> float:
@@ -267,7 +271,7 @@ class _Machine:
         if is_global:
             end = self._l2(warp.home, warp.time, passes * _SECTOR) + _L2_LATENCY
         else:
-            end = self._shared(warp.home, warp.time, passes * _SHARED_BYTES) + _SHARED_LATENCY
+            end = self._shared(warp.home, warp.time, passes * SHARED_BYTES) + _SHARED_LATENCY
         warp.time = max(warp.time, end - (_L2_LATENCY if is_global else _SHARED_LATENCY) - _AT_ONCE)
         if amount:
             warp.loads.append(end)
@@ -279,7 +283,7 @@ class _Machine:
         """wgmma, by the warp's tensor core, which reads shared memory meanwhile."""
         warp.settle()
         cycles = amount / _WGMMA_WORK
-        moved = (key + self._brought) / _SHARED_BYTES
+        moved = (key + self._brought) / SHARED_BYTES
         self.worked["shared memory"] += moved
         free = self._through("tensor cores", warp.home.tensor[warp.scheduler], warp.time, cycles)
         # The four warps of a group share the way out of shared memory.

@@ -24,13 +24,11 @@ from tilewright.payload.conv2d_products import of_launch
 from tilewright.payload.spec_tables import Spec
 from tilewright.runtime import gpu, verification
 from tilewright.runtime.gpu import GpuKernel
-from tilewright.schedules.gpu import warpgroup_sizes
+from tilewright.schedules.gpu import warpgroup_sizes, warpgroup_time
 from tilewright.schedules.gpu.warpgroup import WarpGroupTile
 from tilewright.spec import MatmulSpec
 from tilewright.targets.gpu import GpuTarget
 
-_L2_BYTES = 64
-"""From the L2 cache to a multiprocessor a cycle, as `warpgroup_time` has it."""
 _VARIED = ("bm", "bn", "kc")
 """Sizes that the model, or the assembler's figures, tell apart where a strategy has no model of its own."""
 _FACTORS = (0.5, 1.0, 2.0)
@@ -145,7 +143,11 @@ def _cycles(spec: Any, target: GpuTarget, made: Any) -> float:  # noqa: ANN401 -
     if isinstance(spec, AttentionSpec):
         blocks = prod(spec.batch) * spec.heads * -(-most(spec.queries) // made.bm)
         bytes_ = most(spec.keys) * (spec.head * dtype(spec.k).bytes + spec.value_head * dtype(spec.v).bytes)
-        return _rounds(target, blocks) * (bytes_ + made.bm * spec.head * dtype(spec.q).bytes) / _L2_BYTES
+        return (
+            _rounds(target, blocks)
+            * (bytes_ + made.bm * spec.head * dtype(spec.q).bytes)
+            / warpgroup_time.L2_BYTES_EACH
+        )
     inner = spec if isinstance(spec, MatmulSpec) else of_launch(spec)
     if isinstance(made, WarpGroupTile) and (known := warpgroup_sizes.predicted(inner, made)) is not None:
         return known
@@ -153,7 +155,11 @@ def _cycles(spec: Any, target: GpuTarget, made: Any) -> float:  # noqa: ANN401 -
     blocks = -(-m // made.bm) * -(-n // made.bn) * prod(batch)
     deep = -(-k // made.bk) * made.bk
     return (
-        _rounds(target, blocks) * deep * (made.bm * inner.a_stored.bits + made.bn * inner.b_stored.bits) / 8 / _L2_BYTES
+        _rounds(target, blocks)
+        * deep
+        * (made.bm * inner.a_stored.bits + made.bn * inner.b_stored.bits)
+        / 8
+        / warpgroup_time.L2_BYTES_EACH
     )
 
 

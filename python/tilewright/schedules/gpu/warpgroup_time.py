@@ -13,15 +13,15 @@ from types import MappingProxyType
 
 from tilewright.schedules.gpu.warpgroup import ROWS, WarpGroupTile
 
-_DEPTH_BYTES = 32
+DEPTH_BYTES = 32
 """Bytes along K of an instruction."""
-_COLUMNS_A_CYCLE = 2
+COLUMNS_A_CYCLE = 2
 """Of an instruction of 64 rows. Source: NVIDIA's data sheet of the H100 SXM5: 989 TFLOP/s of 16-bit floats, without sparsity, by 132
 multiprocessors at 1.83 GHz are 4096 a cycle and multiprocessor; twice as many of 8 bits, half as many of tf32, and so the same cycles
 for 32 bytes along K."""
-_SHARED_BYTES = 128
+SHARED_BYTES = 128
 """Of shared memory a cycle: 32 banks of 4 bytes. Source: CUDA C++ Programming Guide, "Shared Memory", compute capability 9.0."""
-_L2_BYTES_EACH, _L2_BYTES = 64, 6154
+L2_BYTES_EACH, L2_BYTES = 64, 6154
 """From the L2 cache a cycle, to a multiprocessor and to all of them. Source: the model of DeepGEMM for this chip (its
 ``heuristics/sm90.hpp``): 8 TB/s at 1.3 GHz."""
 _MEMORY_BYTES = 2623
@@ -97,11 +97,11 @@ def cycles(work: Work, sizes: WarpGroupTile) -> float:
     steps = -(-work.k // (sizes.bk * sizes.split))
     end = _TILE_CYCLES + sizes.bm * sizes.bn * work.bytes_out / _C_BYTES * (_TRANSPOSED if sizes.swapped else 1)
     if sizes.split > 1:
-        end += _SPLIT_CYCLES + sizes.bm * sizes.bn * SUM_BYTES * (1 / _SHARED_BYTES + 1 / _FAR_BYTES)
+        end += _SPLIT_CYCLES + sizes.bm * sizes.bn * SUM_BYTES * (1 / SHARED_BYTES + 1 / _FAR_BYTES)
     processors = -(-tiles // places) * (steps * _step_cycles(work, sizes) + end)
     active = min(tiles, places) * sizes.blocks
     memory = work.memory_bytes / min(_MEMORY_BYTES, _MEMORY_BYTES_EACH * active)
-    return max(processors, end + traffic(work, sizes) / _L2_BYTES, end + memory)
+    return max(processors, end + traffic(work, sizes) / L2_BYTES, end + memory)
 
 
 def traffic(work: Work, sizes: WarpGroupTile) -> float:
@@ -113,17 +113,17 @@ def traffic(work: Work, sizes: WarpGroupTile) -> float:
 def _step_cycles(work: Work, sizes: WarpGroupTile) -> float:
     """Cycles of a step over K of a multiprocessor."""
     depth = sizes.bk * work.bytes_in
-    instructions = sizes.down // ROWS * depth // _DEPTH_BYTES
-    products = instructions * sizes.across / _COLUMNS_A_CYCLE
+    instructions = sizes.down // ROWS * depth // DEPTH_BYTES
+    products = instructions * sizes.across / COLUMNS_A_CYCLE
     # What instructions read, and what copies write.
     copied = (sizes.bm * work.bytes_in + sizes.bn * work.bytes_of_b) * sizes.bk
     first = 0 if work.code_bits else ROWS
-    moved = instructions * (first + sizes.across) * _DEPTH_BYTES + copied
-    shared, made = moved / _SHARED_BYTES, 0.0
+    moved = instructions * (first + sizes.across) * DEPTH_BYTES + copied
+    shared, made = moved / SHARED_BYTES, 0.0
     if work.code_bits:
         pairs = sizes.bn * sizes.bk / _PAIRS_A_CYCLE
         shared, made = shared + pairs, pairs * work.pair_instructions / _ISSUED
-    return max(products, shared, made, copied / _L2_BYTES_EACH, _STEP_CYCLES)
+    return max(products, shared, made, copied / L2_BYTES_EACH, _STEP_CYCLES)
 
 
 def _tiles(work: Work, sizes: WarpGroupTile) -> int:
