@@ -86,3 +86,16 @@ def test_a_reproducer_of_a_function_is_the_schedule_that_it_made(monkeypatch, tm
     folder = reproducer(failure(tw.LoweringError, own))
     assert "tile_using_forall" in (folder / "schedule.mlir").read_text()
     assert "crashed" in failure(tw.LoweringError, folder / "schedule.mlir").what
+
+
+def test_a_reproducer_of_an_operator_has_its_sizes(monkeypatch, tmp_path):
+    replaced_child(monkeypatch, tmp_path / "python", "sys.exit(7)")
+    monkeypatch.setenv("TILEWRIGHT_CACHE_DIR", str(tmp_path))
+    monkeypatch.setenv("TILEWRIGHT_PASSES", "required")
+    spec = tw.AttentionSpec(32, 32, 16)
+    with pytest.raises(tw.LoweringError, match="ended with status 7") as caught:
+        tw.compile(spec, "x86-64-v3", threads=2, cache=False)
+    said = (reproducer(caught.value) / "README.txt").read_text()
+    assert said.startswith("export TILEWRIGHT_PASSES=required\n")
+    assert ", parameters={" in said
+    assert ", threads=2" in said

@@ -18,9 +18,7 @@ def of(spec: MatmulSpec, target: str, threads: int = 1) -> Iterator[str]:
     types = dict.fromkeys((spec.a, spec.b, spec.c))
     yield from ("--shape", f"{m}x{n}x{k}")
     yield from ("--dtype", spec.a if [*types] == ["f32"] else f"{spec.a},{spec.b},{spec.c}")
-    yield from ("--layout", spec.layout, "--target", target)
-    if threads > 1:
-        yield from ("--threads", str(threads))
+    yield from ("--layout", spec.layout)
     if spec.batch:
         yield from ("--batch", "x".join("?" if each is None else str(each) for each in spec.batch))
     for name, usual in (("alpha", 1), ("beta", 0), ("precision", None)):
@@ -33,6 +31,9 @@ def of(spec: MatmulSpec, target: str, threads: int = 1) -> Iterator[str]:
         if entries := getattr(spec, name):
             yield f"--{name.replace('_', '-')}"
             yield ",".join(_entry(each.name) for each in entries)
+    if threads > 1:
+        yield from ("--threads", str(threads))
+    yield from ("--target", target)
 
 
 def _entry(name: str) -> str:
