@@ -11,6 +11,8 @@
 #include "mlir/IR/Matchers.h"
 #include "mlir/IR/TypeUtilities.h"
 
+#include <numeric>
+
 using namespace mlir;
 using namespace tilewright;
 
@@ -102,10 +104,20 @@ private:
     auto cast = transpose ? transpose.getVector().getDefiningOp<vector::ShapeCastOp>() : nullptr;
     constexpr bool columnsInBounds = false;
     if (vector::TransferReadOp read = cast ? rereadable(cast.getSource(), columnsInBounds) : nullptr) {
-      SmallVector<Value> rows;
-      for (int64_t row = 0; row < depth; ++row)
-        rows.push_back(reread(read, k * depth + row, j * lanes, lanes));
-      return interleaved(rewriter, loc, rows);
+      // As many registers at once as whole registers of rows give.
+      int64_t together = std::gcd(contract.getRhsType().getDimSize(1) / lanes, depth), first = j / together * together;
+      SmallVector<Value> &parts = interleavedRows[{k, first}];
+      if (parts.empty()) {
+        SmallVector<Value> rows;
+        for (int64_t row = 0; row < depth; ++row)
+          rows.push_back(reread(read, k * depth + row, first * lanes, together * lanes));
+        parts = interleavedRegisters(rewriter, loc, rows);
+      }
+      if (static_cast<int64_t>(parts.size()) == together)
+        return parts[j - first];
+      return vector::ExtractStridedSliceOp::create(rewriter, loc, parts.front(),
+                                                   ArrayRef<int64_t>{(j - first) * lanes * depth},
+                                                   ArrayRef<int64_t>{lanes * depth}, ArrayRef<int64_t>{1});
     }
     if (cast && cast.getSourceVectorType().getRank() == 2)
       return vector::ExtractStridedSliceOp::create(rewriter, loc, groupOf(cast.getSource(), k),
@@ -154,6 +166,8 @@ private:
   DenseMap<std::pair<int64_t, int64_t>, Value> rowsRead;
   /// Groups of rows of B that are computed, by number.
   DenseMap<int64_t, Value> groups;
+  /// Groups of rows of B that are read, by number and first register.
+  DenseMap<std::pair<int64_t, int64_t>, SmallVector<Value>> interleavedRows;
 };
 } // namespace
 

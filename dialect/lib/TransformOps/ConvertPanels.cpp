@@ -158,7 +158,13 @@ public:
       for (int64_t row = 0; row < depth; ++row)
         rows.push_back(rowOf(write.getVector(), row));
       Location loc = write.getLoc();
-      rewrite(rewriter, write, interleaved(rewriter, loc, rows), alloc, scaled(loc, write.getIndices()));
+      SmallVector<Value> parts = interleavedRegisters(rewriter, loc, rows);
+      SmallVector<Value> at = scaled(loc, write.getIndices());
+      for (Value part : ArrayRef(parts).drop_back()) {
+        vector::TransferWriteOp::create(rewriter, loc, part, alloc, at, ArrayRef<bool>{true});
+        at.back() = shifted(loc, at.back(), cast<VectorType>(part.getType()).getDimSize(0));
+      }
+      rewrite(rewriter, write, parts.back(), alloc, at);
     }
     for (vector::TransferReadOp read : panel.reads) {
       rewriter.setInsertionPoint(read);
@@ -209,14 +215,17 @@ protected:
     rewriter.setInsertionPoint(read);
     SmallVector<Value> indices(read.getIndices());
     Value &first = indices[indices.size() - 2];
-    first = getValueOrCreateConstantIndexOp(rewriter, loc,
-                                            affine::makeComposedFoldedAffineApply(rewriter, loc,
-                                                                                  rewriter.getAffineDimExpr(0) + row,
-                                                                                  getAsOpFoldResult(first)));
+    first = shifted(loc, first, row);
     VectorType type = read.getVectorType();
     return vector::TransferReadOp::create(rewriter, loc, VectorType::get({type.getDimSize(1)}, type.getElementType()),
                                           read.getBase(), indices, read.getPadding(),
                                           ArrayRef<bool>{read.isDimInBounds(1)});
+  }
+
+  Value shifted(Location loc, Value index, int64_t by) {
+    AffineExpr expr = rewriter.getAffineDimExpr(0) + by;
+    return getValueOrCreateConstantIndexOp(
+        rewriter, loc, affine::makeComposedFoldedAffineApply(rewriter, loc, expr, getAsOpFoldResult(index)));
   }
 
   SmallVector<Value> scaled(Location loc, ValueRange indices) {

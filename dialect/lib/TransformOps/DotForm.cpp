@@ -76,6 +76,46 @@ Value tilewright::interleaved(OpBuilder &builder, Location loc, ArrayRef<Value> 
   return vector::InterleaveOp::create(builder, loc, interleaved(builder, loc, even), interleaved(builder, loc, odd));
 }
 
+/// The longest registers, in bits.
+constexpr int64_t longestRegister = 512;
+
+/// Half of the interleave of two vectors, the first one or, with `high`, the second one.
+static Value interleavedHalf(OpBuilder &builder, Location loc, Value even, Value odd, bool high) {
+  int64_t width = cast<VectorType>(even.getType()).getDimSize(0);
+  SmallVector<int64_t> mask;
+  for (int64_t i = 0; i < width; ++i)
+    mask.push_back(high * width / 2 + i / 2 + i % 2 * width);
+  return vector::ShuffleOp::create(builder, loc, even, odd, mask);
+}
+
+/// The interleave of whole registers, one after the other: pairs, and then words of what was paired.
+static SmallVector<Value> interleavedByWords(OpBuilder &builder, Location loc, ArrayRef<Value> rows) {
+  if (rows.size() == 1)
+    return {rows.front()};
+  auto type = cast<VectorType>(rows.front().getType());
+  auto words = VectorType::get({type.getDimSize(0) / 2}, builder.getIntegerType(2 * type.getElementTypeBitWidth()));
+  SmallVector<Value> registers;
+  for (bool high : {false, true}) {
+    SmallVector<Value> pairs;
+    for (size_t i = 0; i < rows.size(); i += 2)
+      pairs.push_back(interleavedHalf(builder, loc, rows[i], rows[i + 1], high));
+    if (pairs.size() > 1)
+      for (Value &pair : pairs)
+        pair = vector::BitCastOp::create(builder, loc, words, pair);
+    for (Value each : interleavedByWords(builder, loc, pairs))
+      registers.push_back(each.getType() == type ? each : vector::BitCastOp::create(builder, loc, type, each));
+  }
+  return registers;
+}
+
+SmallVector<Value> tilewright::interleavedRegisters(OpBuilder &builder, Location loc, ArrayRef<Value> rows) {
+  auto type = cast<VectorType>(rows.front().getType());
+  bool whole = type.getDimSize(0) * type.getElementTypeBitWidth() == longestRegister;
+  if (rows.size() <= 2 || !whole || takenApart(rows) || !extendedAlike(rows).empty())
+    return {interleaved(builder, loc, rows)};
+  return interleavedByWords(builder, loc, rows);
+}
+
 /// `op` again, applied to `value`, with elements of type `element` as its result.
 static Value extend(RewriterBase &rewriter, Location loc, OperationName op, Value value, Type element) {
   OperationState state(loc, op, value, cast<VectorType>(value.getType()).clone(element));

@@ -110,7 +110,7 @@ struct PrefetchStreams final : impl::PrefetchStreamsBase<PrefetchStreams> {
 
   /// Whether `read` takes part in a computation and goes through a large operand, each element once.
   bool isStream(vector::TransferReadOp read) {
-    if (!isa<MemRefType>(read.getShapedType()) || read.getShapedType().getRank() != 2 ||
+    if (!isa<MemRefType>(read.getShapedType()) || read.getShapedType().getRank() != 2 || read->use_empty() ||
         llvm::any_of(read->getUsers(), llvm::IsaPred<vector::TransferWriteOp>))
       return false;
     auto loop = read->getParentOfType<scf::ForOp>();

@@ -15,6 +15,7 @@ from collections import Counter
 from collections.abc import Iterator
 from dataclasses import replace
 from functools import cache, partial
+from math import gcd
 
 from tilewright.dims import most as most_of
 from tilewright.dtypes import DType, dtype
@@ -23,7 +24,7 @@ from tilewright.schedules.models import far_columns, few_columns, lone_panel, pa
 from tilewright.schedules.models.code_tables import table
 from tilewright.schedules.models.sizes import MAX_SIZE, Blocking, ceil_div, even, held_bytes
 from tilewright.spec import MatmulSpec
-from tilewright.targets.base import Target
+from tilewright.targets.base import Cache, Target
 from tilewright.targets.dots import Dot
 
 # What a load costs beside the multiply-adds that hide it, in issue slots. On a Zen 5 core a 12 x 2 tile (14 loads for 24
@@ -92,10 +93,8 @@ Zen 5 with 8 18.9 GFLOP/s, with 4 17.0."""
 
 ROWS_IN_L3, _ROWS_FROM_MEMORY, _MANY_REGISTERS = 5, 10, 32
 """Rows from which `streamed` takes blocks of a B that the last-level cache holds, or memory; and registers that it wants for that."""
-_LINES_OF_A_TILE = 4
-"""Lines of a row of B in a streamed tile at most."""
-_STREAM_SHARE, _STREAM_DEPTH = 1 / 8, 128
-"""Part of L2 for a block of B that is read where it lies, and its rows at most."""
+_BLOCK_LINES = 16
+"""Lines at most of a row of a block of B whose rows are in the same sets of L2."""
 _COLUMN_DEPTH, _COLUMN_VECTORS = 512, (8, 4)
 """Rows of B that `streamed` goes down in a tile that has all rows of C, whose lines the hardware follows, and vectors of columns at most:
 of elements as wide as the sums, and of those that are interleaved or widened in registers besides."""
@@ -167,6 +166,12 @@ def rows_in_l1(target: Target, stride: int) -> int:
             return row
         taken[at] += 1
     return _ROWS_OF_A_TILE
+
+
+def _rows_in(cache: Cache, stride: int) -> int:
+    """How many rows `stride` bytes apart can have the same line each in a cache."""
+    way = cache.bytes // cache.ways
+    return cache.ways * (way // max(gcd(stride, way), cache.line))
 
 
 def _parts(extent: int, size: int) -> tuple[tuple[int, int], ...]:
@@ -464,6 +469,11 @@ def _reads_b_from_afar(spec: MatmulSpec, target: Target) -> bool:
     return most_of(spec.k) * most_of(spec.n) * spec.b_type.bytes >= target.l2.bytes * _FAR_SHARE
 
 
+def shares_sets(spec: MatmulSpec, target: Target) -> bool:
+    """Whether the same columns of adjacent rows of B are in the same set of L1: it has a line of each of no more rows than it has ways."""
+    return rows_in_l1(target, spec.n * spec.b_stored.bits // 8) <= target.l1.ways
+
+
 def row_gap(target: Target, element: DType) -> int:
     """Elements by which a row of a buffer is longer than needed: three cache lines, so that rows lie in different sets."""
     return 3 * target.l1.line // element.bytes
@@ -526,18 +536,29 @@ def _stream_rows(spec: MatmulSpec, target: Target) -> Blocking:
 def _stream_blocks(spec: MatmulSpec, target: Target) -> Blocking:
     """The sizes of `streamed` for blocks of B that wait in L2."""
     lanes, bits = target.lanes(spec.acc_type), spec.b_stored.bits
-    mr = even(spec.m, (target.vector_registers - 3) // 2)
-    vectors = 2
-    while (
-        2 * vectors * (mr + 1) < target.vector_registers
-        and vectors * lanes * bits < _LINES_OF_A_TILE * target.l1.line * 8
-    ):
-        vectors *= 2
-    nr = even(spec.n, vectors * lanes, lanes)
-    block = int(target.l2.bytes * _STREAM_SHARE) * 8 // bits
-    deepest = min(max(block // _BLOCK_COLUMNS, 3 * target.l1.ways), _STREAM_DEPTH, max(spec.k, 1))
+    mr, nr = min(
+        _tiles_over_blocks(spec, target),
+        key=lambda tile: result_cycles(target, spec.m, spec.n, tile, lanes=lanes, padded=False),
+    )
+    block = int(target.l2.bytes * _BLOCK_SHARE) * 8 // bits
+    deepest, columns = max(block // _BLOCK_COLUMNS, _KC_RANGE[0]), _BLOCK_COLUMNS
+    # Two blocks, that in use and the next one, have lines in the sets of the same columns.
+    together = max(_rows_in(target.l2, spec.n * bits // 8) // 2, _KC_RANGE[0])
+    if together < deepest:
+        deepest, columns = together, _BLOCK_LINES * target.l1.line * 8 // bits
+    deepest = min(deepest, max(spec.k, 1))
     kc = _divisor(spec.k, deepest, target.dots(*spec.multiplied)[-1].step)
-    return Blocking(mr=mr, nr=nr, mc=max(spec.m, 1), nc=even(spec.n, max(block // kc, 1), nr), kc=kc)
+    # The strip of C has its part too.
+    columns = min(block // kc, columns, int(target.l2.bytes * _BLOCK_SHARE) // (max(spec.m, 1) * spec.acc_type.bytes))
+    return Blocking(mr=mr, nr=nr, mc=max(spec.m, 1), nc=even(spec.n, max(columns, 1), nr), kc=kc)
+
+
+def _tiles_over_blocks(spec: MatmulSpec, target: Target) -> Iterator[tuple[int, int]]:
+    """Register tiles for blocks of B: of as many lines as L2 gives meanwhile, and of whole registers of rows that are interleaved."""
+    lanes, dot = target.lanes(spec.acc_type), target.dots(*spec.multiplied)[-1]
+    for vectors in (2, 4) if dot.depth > 1 else (2, 3, 4):
+        most = (target.vector_registers - vectors - 1 - _interleaving(dot, target)) // vectors
+        yield even(spec.m, min(most, _PAIRS_OF_VECTORS) if vectors == 2 else most), even(spec.n, vectors * lanes, lanes)
 
 
 def _comes_from_memory(spec: MatmulSpec, target: Target) -> bool:

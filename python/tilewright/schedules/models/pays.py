@@ -17,9 +17,10 @@ _L2_SHARES = 2
 """Times L2 that a B may take before its panels come from beyond it."""
 _PACKING_CYCLES = 0.3
 """Cycles to pack a byte of B: 12 GB/s on Zen 4, from the last-level cache as from memory, because panels are narrow."""
-_PREFETCHED_CYCLES = 0.01
-"""The same where blocks of B stay in L2 and the next one is prefetched meanwhile, beside two multiply-adds a cycle: on Zen 5, in f32 by
-4096 x 4096, streamed and packed, 12 rows 206 and 110 GFLOP/s, 16 179 and 135, 24 182 and 161, 28 194 and 151, 32 173 and 178."""
+_PREFETCHED_CYCLES = 0.05
+"""The same where blocks of B stay in L2 and the next one is prefetched meanwhile, beside two multiply-adds a cycle. L2 gives a line in two
+cycles, and a panel is written and read again: on Zen 5, in f32, streamed and packed, 24 x 4096 x 1024 250 and 190 GFLOP/s,
+128 x 4096 x 4096 250 and 220, 192 x 4096 x 1024 238 and 227, 200 x 1500 x 1500 220 and 235."""
 _HIDDEN = 0.5
 """Part of what loads cost a streamed tile that a core hides which starts one multiply-add a cycle: on Zen 4 such tiles, of 28 to 128 rows,
 are 4 to 9 % slower than packed ones, and the model of tiles has 18 %."""
@@ -41,6 +42,10 @@ _ROWS_COMPUTED = 4
 i8 by i4 1 row 50 and 41, 4 rows 127 and 135; bf16 by u4 1 row 24 and 18, 4 rows 69 and 66."""
 _MOST_INTERLEAVINGS = 3
 """Times that pairs of elements of B are interleaved anew before packing them is repaid; groups of four are far less often."""
+_FREE_ROWS = 8
+"""Times as many rows, for each that is interleaved, where that has time of its own. Measured on Zen 5, streamed and packed, in GFLOP/s:
+bf16 32 x 4160 x 1024 481 and 404, 64 x 4160 x 1024 484 and 440, 128 x 3072 x 768 449 and 461, but 24 x 4096 x 1024 350 and 394; u8 by i8
+8 x 4160 x 4160 643 and 366, 16 x 4160 x 4160 661 and 557, 24 x 4160 x 1024 728 and 773."""
 NARROW_PRODUCTS = 32
 """Products of a column of A by an element of B from which on packing B is repaid where elements are narrower than the sum."""
 
@@ -140,7 +145,7 @@ def _streaming_narrow_pays(spec: MatmulSpec, target: Target) -> bool:
     138 and 155; f16, of which every element is widened, for 1024 x 1024 ones and 8 rows 107 and 81.
     """
     dot = target.dots(spec.a_type.name, spec.b_type.name)[-1]
-    if spec.k % dot.step or spec.m > NARROW_PRODUCTS // dot.depth:
+    if spec.k % dot.step or spec.m > _most_interleaved(spec, target, dot.depth):
         return False
     if spec.prologue_b:
         return spec.m <= _ROWS_COMPUTED
@@ -188,6 +193,17 @@ def _interleaves_b_less(spec: MatmulSpec, target: Target) -> bool:
 def _shares_sets(spec: MatmulSpec, target: Target) -> bool:
     """Whether rows of B all lie in the same sets of L1."""
     return blocking.rows_in_l1(target, spec.n * spec.b_type.bytes) <= target.l1.ways
+
+
+def _most_interleaved(spec: MatmulSpec, target: Target, depth: int) -> int:
+    """Rows up to which `depth` rows of B are interleaved for each tile of rows, and not once, while they are packed.
+
+    On a core that starts two multiply-adds a cycle, what interleaves has time of its own, unless the rows are in the same set of L1, which
+    answers one miss of a set at a time.
+    """
+    most = NARROW_PRODUCTS // depth
+    free = depth > 1 and target.fma_per_cycle > 1 and not blocking.shares_sets(spec, target)
+    return most * _FREE_ROWS // depth if free else most
 
 
 def _least_streamed(spec: MatmulSpec, target: Target) -> int:
