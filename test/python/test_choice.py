@@ -30,9 +30,9 @@ znver4 1024x1024x1024 f32 nn: packed
 znver4 8x4096x4096 f32 nn: streamed
 znver4 1x4096x4096 f32 nn: streamed
 znver5 12x2048x2048 bf16,bf16,f32 nn: streamed
-znver5 12x3000x1030 bf16,bf16,f32 nn: unpacked
+znver5 12x3000x1030 bf16,bf16,f32 nn: streamed
 znver5 24x4096x4096 f32 nn: streamed
-znver5 64x4096x4096 f32 nn: packed
+znver5 64x4096x4096 f32 nn: streamed
 znver4 1x4096x4096 f32 nt: inner_product
 znver4 1024x1x1024 f32 nn: inner_product
 znver4 64x64x65536 f32 nn: unpacked

