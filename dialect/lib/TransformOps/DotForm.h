@@ -27,8 +27,8 @@ llvm::SmallVector<mlir::Value> extendedAlike(mlir::ArrayRef<mlir::Value> vectors
 /// r0[0], r1[0], ..., r0[1], r1[1], ... of a power of two of `rows`.
 mlir::Value interleaved(mlir::OpBuilder &builder, mlir::Location loc, mlir::ArrayRef<mlir::Value> rows);
 
-/// The same in parts, one after the other. Of more than two registers of rows each part is one register: LLVM would compute it
-/// from all rows again, of four rows of bytes by two shuffles and a blend, where two shuffles a register do.
+/// The same in parts, one after the other. Of more than two registers of rows each part is one register: LLVM would
+/// compute it from all rows again, of four rows of bytes by two shuffles and a blend, where two shuffles a register do.
 llvm::SmallVector<mlir::Value> interleavedRegisters(mlir::OpBuilder &builder, mlir::Location loc,
                                                     mlir::ArrayRef<mlir::Value> rows);
 } // namespace tilewright
