@@ -77,7 +77,7 @@ _LIMITED = {"epilogue": (tw.relu(),)}
 CASES: Mapping[str, Case] = {
     "packed": Case("x86-64-v3", r'(knob<"mr"> =) 4', r"\1 1", timed=(192, 192, 192)),
     "unpacked": Case("x86-64-v3", r'(knob<"mr"> =) 4', r"\1 1", timed=(96, 96, 96)),
-    "streamed": Case("x86-64-v3", _KEPT, _IN_MEMORY, timed=(4, 256, 256)),
+    "streamed": Case("x86-64-v3", _KEPT, _IN_MEMORY, timed=(2, 256, 512)),
     "inner_product": Case("x86-64-v3", _KEPT, _IN_MEMORY, fields={"layout": "nt"}, timed=(8, 64, 512)),
     "scaled_sums": Case(
         "x86-64-v3", r"(scaled_sums<mr = )\d+", r"\g<1>1", (4, 48, 64), _CODES | _LIMITED, timed=(4, 512, 512)
