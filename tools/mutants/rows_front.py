@@ -56,7 +56,7 @@ ROWS = (
         "groups.py", "        if each.group % UNIT:\n", "        if False:\n", ("test_spec.py", "test_quantized.py")
     ),
     Mutant("groups.py", "else -(-k // group)", "else k // group", ("test_quantized.py",)),
-    Mutant("quantized.py", "np.maximum(-least, most) / hi", "most / hi", ("test_quantized.py",)),
+    Mutant("quantized.py", "np.where(most > -least,", "np.where(most < -least,", ("test_quantized.py",)),
     Mutant("quantized.py", "1, scales.astype(np.float64))", "1, exact)", ("test_quantized.py",)),
     Mutant("quantized.py", "np.frexp(most)[1] - 1 - _LARGEST", "np.frexp(most)[1] - _LARGEST", ("test_quantized.py",)),
     Mutant(

@@ -116,7 +116,7 @@ ROWS = (
     ),
     Mutant(
         "schedules/models/scaled_blocks.py",
-        "return enough and fits(spec) and spec.m <= _MOST_PAID[spec.b_transposed, spec.b_stored.bits]",
+        "return enough and fits(spec) and spec.m <= _most_paid(spec, target)",
         "return enough and fits(spec)",
         ("test_scaled_sums.py",),
     ),

@@ -18,7 +18,8 @@ import numpy as np
 from tilewright import targets as rows
 from tilewright.dtypes import stored_numpy
 from tilewright.errors import SpecError, TargetError
-from tilewright.libraries.objects import Compiled, Source
+from tilewright.libraries.kernels import Source
+from tilewright.libraries.objects import Compiled
 from tilewright.runtime import compile as products
 from tilewright.runtime.kernel import Kernel
 from tilewright.spec import MatmulSpec

@@ -12,8 +12,8 @@ from tilewright.errors import SpecError
 from tilewright.libraries import budget, c_header, levels, packages, pool
 from tilewright.libraries.budget import Point
 from tilewright.libraries.jobs import Jobs, compile_all
-from tilewright.libraries.kernels import Kernel, named, require_distinct
-from tilewright.libraries.objects import Compiled, Source
+from tilewright.libraries.kernels import Kernel, Source, named, require_distinct
+from tilewright.libraries.objects import Compiled
 from tilewright.libraries.packages import Contents
 from tilewright.libraries.part import Part
 from tilewright.payload.abi import require_name

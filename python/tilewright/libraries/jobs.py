@@ -7,7 +7,8 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Executor
 
 from tilewright.errors import LoweringError
-from tilewright.libraries.objects import Compiled, Source, compile_one
+from tilewright.libraries.kernels import Source
+from tilewright.libraries.objects import Compiled, compile_one
 from tilewright.processes import calls
 from tilewright.processes.calls import Jobs
 from tilewright.targets import Target

@@ -6,12 +6,12 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Union
 
 from tilewright.errors import SpecError
 from tilewright.libraries import counting, tvm_ffi
 from tilewright.libraries.counting import Count
 from tilewright.libraries.dispatch import Function
-from tilewright.libraries.objects import Source
 from tilewright.operator_specs import OperatorSpec
 from tilewright.payload import call_forms
 from tilewright.payload.abi import (
@@ -28,6 +28,9 @@ from tilewright.payload.signature import Parameter, Signature, renamed
 from tilewright.spec import MatmulSpec
 from tilewright.standalone import contents
 from tilewright.standalone.contents import Entry
+
+Source = Union[MatmulSpec, OperatorSpec, Path]  # noqa: UP007 - evaluated by Python 3.10
+"""What a kernel computes: a spec, or the file of a module."""
 
 _NO_SIZE = -1
 """What tells that there is no size."""

@@ -14,7 +14,7 @@ from typing import Any
 
 from tilewright import text_files
 from tilewright.errors import SpecError, TilewrightError
-from tilewright.libraries.objects import Source
+from tilewright.libraries.kernels import Source
 from tilewright.payload import spec_tables
 
 _KERNELS = "kernels"

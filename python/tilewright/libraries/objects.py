@@ -11,26 +11,17 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
-from pathlib import Path
-from typing import Any, Union
+from typing import Any
 
-from tilewright import text_files
-from tilewright.emit import code, operators
+from tilewright.emit import code
 from tilewright.emit.built import Built
 from tilewright.emit.llvmir import with_libc_memory
 from tilewright.emit.pipeline import Record
-from tilewright.errors import TilewrightError
-from tilewright.libraries import pool
-from tilewright.operator_specs import OperatorSpec
+from tilewright.libraries import builds, pool
+from tilewright.libraries.kernels import Source
 from tilewright.payload.signature import Signature
-from tilewright.runtime import cache_key, compile_module, product_files, products
-from tilewright.runtime import operators as measured
-from tilewright.runtime.cache_key import Compilation
-from tilewright.spec import MatmulSpec
+from tilewright.runtime import cache_key
 from tilewright.targets import Target
-
-Source = Union[MatmulSpec, OperatorSpec, Path]  # noqa: UP007 - evaluated by Python 3.10
-"""What a kernel computes: a spec, or the file of a module."""
 
 _DIGITS = 24
 _SYMBOL = "tilewright_code_"
@@ -67,20 +58,7 @@ def compile_one(source: Source, target: Target, threads: int) -> Compiled:
     Raises:
         TilewrightError: It cannot be compiled.
     """
-    problem = _text(source) if isinstance(source, Path) else source
-    chosen: dict[str, Any] = {}
-    used = threads
-    # A measurement may have chosen otherwise since.
-    if isinstance(problem, MatmulSpec):
-        plan = products.plan(problem, target, threads=threads)
-        chosen = {"schedule": plan.name, "parameters": plan.sizes}
-        used, build = plan.threads, partial(product_files.build, problem, target, plan)
-    elif isinstance(problem, OperatorSpec):
-        chosen = {"parameters": measured.sizes(problem, target, threads)}
-        build = partial(operators.build, problem, target, threads=threads, **chosen)
-    else:
-        build = partial(compile_module.build_module, problem, str(source), target, threads)
-    what = Compilation(kind="library", problem=problem, target=target, threads=threads, **chosen)
+    what, build, used = builds.of(source, target, threads)
     got = cache_key.fetch(what, partial(_made, build, target, used))
     functions = tuple(map(Signature.from_json, got.about["functions"]))
     return Compiled(got.record.object, functions, got.about["threads"])
@@ -92,14 +70,6 @@ def _made(build: Callable[..., Record], target: Target, threads: int) -> tuple[R
     functions = made.functions if isinstance(made, Built) else ()
     made.object = code.object_file(_for_library(made.texts["llvmir"]), target)
     return made, {"functions": [each.as_json() for each in functions], "threads": threads}
-
-
-def _text(file: Path) -> str:
-    try:
-        return text_files.read(file)
-    except (OSError, ValueError) as error:
-        reason = (error.strerror or str(error)) if isinstance(error, OSError) else str(error)
-        raise TilewrightError(f"cannot read it: {reason}", where=str(file), expected="a .mlir file") from None
 
 
 def _for_library(llvmir: str) -> str:

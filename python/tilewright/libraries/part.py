@@ -11,8 +11,8 @@ from tilewright.emit import code, shared
 from tilewright.libraries import detection, dispatch, pool, tvm_ffi
 from tilewright.libraries.archive import archive
 from tilewright.libraries.dispatch import Choice
-from tilewright.libraries.kernels import Kernel, own_names
-from tilewright.libraries.objects import Compiled, Source
+from tilewright.libraries.kernels import Kernel, Source, own_names
+from tilewright.libraries.objects import Compiled
 from tilewright.standalone.contents import Contents
 from tilewright.targets import Target
 from tilewright.targets.registry import FAMILIES
