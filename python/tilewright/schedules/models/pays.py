@@ -266,15 +266,15 @@ def _packing_narrow_pays(spec: MatmulSpec, target: Target) -> bool:
     by i8, for which signs are turned, 113 and 166 and 73 and 132.
     """
     dot = target.dots(spec.a_type.name, spec.b_type.name)[-1]
+    whole = target.dot(spec.a_type.name, spec.b_type.name)
     near = spec.k * spec.n * spec.b_type.bytes <= _L2_SHARES * target.l2.bytes
-    if target.masked and dot.depth > 1 and near and (spec.k % dot.step or spec.n >= target.lanes(spec.acc_type)):
+    by_vectors = target.masked and dot.depth > 1 and not whole.is_tile
+    if by_vectors and near and (spec.k % dot.step or spec.n >= target.lanes(spec.acc_type)):
         return _interleavings(spec, target) > _MOST_INTERLEAVINGS // (dot.depth - 1)
     if spec.k % dot.step:
         return spec.rows_of_b >= NARROW_PRODUCTS // dot.depth // 2
     if spec.n < target.lanes(spec.acc_type):
-        whole = target.dot(
-            spec.a_type.name, spec.b_type.name
-        )  # A tile of sixteen columns takes as long as one row of them in vectors.
+        # A tile of sixteen columns takes as long as one row of them in vectors.
         return spec.rows_of_b >= _TILE_ROWS if whole.is_tile else dot.flip
     return spec.rows_of_b >= NARROW_PRODUCTS // dot.depth
 
