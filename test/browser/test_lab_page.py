@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 from tilewright.cli import main
 from tilewright.emit import ptxas
+from tilewright.lab import sandbox
 
 CHROMIUM = shutil.which("chromium")
 api: Any = pytest.importorskip("playwright.sync_api", reason="make setup-browser installs it")
@@ -100,6 +101,26 @@ def test_an_endless_schedule_ends_and_the_page_goes_on(page):
     page.wait_for_selector("#error >> text=the limit of this lab")
     assert page.locator("#tiles .tile").count() == 0  # Nothing is left of what was shown before.
     page.select_option("#example", "register_tile")
+    page.wait_for_selector("#error", state="hidden")
+
+
+@pytest.mark.parametrize(
+    ("body", "said"),
+    [
+        ("import os\n\ndef schedule(spec, target, sizes):\n    while True:\n        os.fork()\n", "PermissionError"),
+        ("def schedule(spec, target, sizes):\n    return bytearray(8 << 30)\n", "the limit of this lab"),
+        ("def schedule(spec, target, sizes):\n    print(open('/etc/passwd').read())\n", "FileNotFoundError"),
+    ],
+    ids=["forks", "8 GB", "passwd"],
+)
+def test_what_a_schedule_may_not_do_is_said_and_the_page_goes_on(page, body, said):
+    if said == "FileNotFoundError" and sandbox.find().program is None:
+        pytest.skip("no bubblewrap: make setup-lab installs it")
+    before = page.input_value("#editor textarea")
+    page.fill("#editor textarea", body)
+    page.wait_for_selector(f"#error >> text={said}")
+    assert "root:" not in page.inner_text("body")
+    page.fill("#editor textarea", before)
     page.wait_for_selector("#error", state="hidden")
 
 
