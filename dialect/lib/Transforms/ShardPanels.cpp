@@ -245,9 +245,9 @@ struct ShardPanels final : impl::ShardPanelsBase<ShardPanels> {
         operand.gather.erase();
   }
 
-  /// Makes a sum that all processes get of one of which each keeps a block, and a gather of these: the same bytes, of which those of one
-  /// panel are on their way while the next one is computed. Panels cut the other dimension of C than the blocks, along `loop` if that is
-  /// known. Where extents allow no panels nothing changes.
+  /// Makes a sum that all processes get of one of which each keeps a block, and a gather of these: the same bytes, of
+  /// which those of one panel are on their way while the next one is computed. Panels cut the other dimension of C than
+  /// the blocks, along `loop` if that is known. Where extents allow no panels nothing changes.
   void inParts(linalg::LinalgOp product, std::optional<unsigned> loop, SymbolTableCollection &symbols) const {
     shard::AllReduceOp all = perBlock > 1 ? allReduceOf(product) : nullptr;
     auto type = all ? dyn_cast<RankedTensorType>(all.getType()) : nullptr;
@@ -264,8 +264,8 @@ struct ShardPanels final : impl::ShardPanelsBase<ShardPanels> {
       Value mine = shard::ReduceScatterOp::create(
           builder, all.getLoc(), resized(all.getInput(), dimension, type.getDimSize(dimension) / size),
           all.getGridAttr(), all.getGridAxesAttr(), all.getInput(), all.getReductionAttr(), axis);
-      auto gathered = shard::AllGatherOp::create(builder, all.getLoc(), type, all.getGridAttr(),
-                                                 all.getGridAxesAttr(), mine, axis);
+      auto gathered =
+          shard::AllGatherOp::create(builder, all.getLoc(), type, all.getGridAttr(), all.getGridAxesAttr(), mine, axis);
       all.getResult().replaceAllUsesWith(gathered.getResult());
       all->erase();
       return;
@@ -296,8 +296,8 @@ struct ShardPanels final : impl::ShardPanelsBase<ShardPanels> {
   static shard::AllGatherOp gatherAfter(shard::ReduceScatterOp scatter, int64_t cut) {
     Value mine = scatter.getResult();
     auto gather = mine.hasOneUse() ? dyn_cast<shard::AllGatherOp>(*mine.user_begin()) : nullptr;
-    bool same = gather && gather.getGridAxes() == scatter.getGridAxes() &&
-                gather.getGatherAxis() == scatter.getScatterAxis();
+    bool same =
+        gather && gather.getGridAxes() == scatter.getGridAxes() && gather.getGatherAxis() == scatter.getScatterAxis();
     return same && int64_t(gather.getGatherAxis().getZExtValue()) != cut ? gather : nullptr;
   }
 
@@ -311,8 +311,9 @@ struct ShardPanels final : impl::ShardPanelsBase<ShardPanels> {
     return sent->getResult(0);
   }
 
-  /// Replaces a reduction, and the gather after it, by those of some panels each: `panel` computes one, for which a tensor has a place.
-  /// Nothing takes a reduction's result before the next panels are computed, nor a gather's before those after them.
+  /// Replaces a reduction, and the gather after it, by those of some panels each: `panel` computes one, for which a
+  /// tensor has a place. Nothing takes a reduction's result before the next panels are computed, nor a gather's before
+  /// those after them.
   static void scattered(OpBuilder &builder, shard::ReduceScatterOp scatter, int64_t cut, int64_t together,
                         int64_t count, int64_t width, llvm::function_ref<Value(int64_t, Value, Slice)> panel) {
     Location location = scatter.getLoc();
