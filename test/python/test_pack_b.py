@@ -271,8 +271,8 @@ def damaged(data: bytes, offset: int, value: bytes) -> bytes:
     [
         (lambda data: b"", "0 bytes; expected a header of 64"),
         (lambda data: data[:63], "63 bytes; expected a header of 64"),
-        (lambda data: data[:-1], "expected 3904, as its header says"),
-        (lambda data: data + b"\0", "expected 3904, as its header says"),
+        (lambda data: data[:-1], r"\d bytes; expected \d+, as its header says"),
+        (lambda data: data + b"\0", r"\d bytes; expected \d+, as its header says"),
         (lambda data: damaged(data, 0, b"TW-packB"), "it starts with b'TW-packB'; expected b'tw-packB'"),
         (lambda data: damaged(data, 8, b"\2"), r"format version 2; expected 1\. Pack B again with this release"),
         (lambda data: damaged(data, 12, b"\xff"), "element type"),
@@ -296,7 +296,7 @@ def test_a_file_that_grows_shorter_meanwhile_is_refused(tmp_path, monkeypatch):
     (tmp_path / "b").write_bytes(whole[:-100])
     status = type("Status", (), {"st_size": len(whole)})
     monkeypatch.setattr(packed_b.os, "fstat", lambda _: status)
-    with pytest.raises(tw.OperandError, match="3804 bytes; expected 3904"):
+    with pytest.raises(tw.OperandError, match=f"{len(whole) - 100} bytes; expected {len(whole)}"):
         tw.PackedB.load(tmp_path / "b")
 
 

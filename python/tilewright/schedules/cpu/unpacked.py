@@ -99,7 +99,7 @@ def register_tiles(
                 short.append((loop, each))
         elif size < min(block, extent):
             tile, loop = steps.tile_result(tile, sizes, spec)
-            if size > 1 and (extent % size or extent % block):
+            if size > 1 and (extent % size or extent % min(block, extent)):
                 short.append((loop, steps.peel))
     if spec.fused:
         steps.mark(tile, steps.EPILOGUE)
