@@ -15,6 +15,8 @@ from products import LEVELS, TARGETS
 from tilewright.build import usedef
 from tilewright.errors import OperandError, ScheduleError, SpecError
 from tilewright.mlir import ir
+from tilewright.schedules.models.blocking import panel_bytes
+from tilewright.targets import resolve
 
 FORMS = {
     f"{kind}: {name}": fields
@@ -174,7 +176,7 @@ def test_what_a_prologue_makes_is_in_panels_only(form):
     """A call takes memory for packed panels, a block of each operand, and for nothing of the size of an operand beside."""
     spec = tw.MatmulSpec(96, 128, 640, **FORMS[form])
     kernel = tw.compile(spec, parameters={"mr": 4, "mc": 8, "nr": 32, "nc": 32, "kc": 640})
-    panels = (8 + 32) * 640 * max(spec.a_type.bytes, spec.b_type.bytes)
+    panels = (8 + 32) * 640 * panel_bytes(spec, resolve("host"))
     assert kernel.metadata.workspace_bytes < 1.2 * panels + 4096
     assert "linalg." not in kernel.asm["bufferized"]
 

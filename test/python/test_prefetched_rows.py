@@ -54,7 +54,8 @@ def test_what_passes_through_once_is_prefetched_in_blocks_of_rows(types, packed)
 
 def test_a_result_whose_sums_go_on_is_not_prefetched_as_one_that_is_written():
     spec = tw.MatmulSpec(252, 48, 400, beta=1)
-    kernel = tw.compile(spec, SMALL, schedule="packed", parameters={"kc": 40}, cache=False)
+    target = replace(HOST, l2=replace(HOST.l2, bytes=65536))
+    kernel = tw.compile(spec, target, schedule="packed", parameters={"kc": 40}, cache=False)
     text = kernel.asm["bufferized"]
     assert "memref.prefetch %arg0" in text
     assert "memref.prefetch %arg2" not in text
