@@ -24,6 +24,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 from types import MappingProxyType
 
@@ -156,7 +157,9 @@ def records() -> tuple[Path | None, bool]:
 
 def _records(environ: Mapping[str, str]) -> Path | None:
     named = environ.get("TILEWRIGHT_RECORDS")
-    return _named_path(named) if named else _data_file(environ)
+    if not named:
+        return _data_file(environ.get("XDG_DATA_HOME", ""), environ.get("HOME", ""))
+    return _absolute_path(named) if os.path.isabs(named) else _named_path(named)
 
 
 def _tables(environ: Mapping[str, str]) -> str:
@@ -173,25 +176,31 @@ def _named_path(text: str) -> Path:
         return Path(text).absolute()
 
 
+@lru_cache(maxsize=16)
+def _absolute_path(text: str) -> Path:
+    """A path whose parts and hash are known: look-ups take the same one each time."""
+    return Path(text)
+
+
 def _default_folder(environ: Mapping[str, str], name: str) -> Path | None:
     """A folder of what can be made again."""
-    caches = _base_folder(environ, "XDG_CACHE_HOME", ".cache")
+    caches = _base_folder(environ.get("XDG_CACHE_HOME", ""), environ.get("HOME", ""), ".cache")
     return None if caches is None else caches / "tilewright" / name
 
 
-def _data_file(environ: Mapping[str, str]) -> Path | None:
-    """The file of what took long to measure."""
-    data = _base_folder(environ, "XDG_DATA_HOME", ".local/share")
+@lru_cache(maxsize=16)
+def _data_file(named: str, home: str) -> Path | None:
+    """The file of what took long to measure, by the values of the variables."""
+    data = _base_folder(named, home, ".local/share")
     return None if data is None else data / "tilewright" / "records.sqlite"
 
 
-def _base_folder(environ: Mapping[str, str], variable: str, in_home: str) -> Path | None:
+def _base_folder(named: str, home: str, in_home: str) -> Path | None:
     """As the XDG base directory specification says: relative paths do not count."""
-    folder = Path(environ.get(variable, ""))
+    folder = Path(named)
     if folder.is_absolute():
         return folder
-    home = Path(environ.get("HOME", ""))
-    return home / in_home if home.is_absolute() else None
+    return Path(home) / in_home if Path(home).is_absolute() else None
 
 
 def _number(environ: Mapping[str, str], name: str, default: float, *, whole: bool = False) -> float:

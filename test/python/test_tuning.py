@@ -227,7 +227,8 @@ def test_wrong_numbers_never_win(database, monkeypatch):
         return Times((1.0,) * 5, (1.0,) * 5, 0.5)
 
     monkeypatch.setattr(Quick, "time", wrong)
-    monkeypatch.setattr(Quick, "winner", candidates.of(SPEC, HOST, make.make(SPEC, HOST)).ordered[0])
+    found = candidates.of(SPEC, HOST, make.make(SPEC, HOST))
+    monkeypatch.setattr(Quick, "winner", Search(found.start, found.ordered, found.near, found.kind).ask())
     monkeypatch.setattr(product, "Race", Quick)
     assert product.tune(SPEC, HOST, database, seconds=600).verdict == "tied"
     assert "wrong" in {json.loads(line)["verdict"] for line in database.lines()}

@@ -66,6 +66,7 @@ class Space:
         kind: What one is like, of those that predictions err about alike.
         compile: Compiles one.
         multiplied: The types of the elements that are multiplied, whose peak is measured.
+        admits: Whether what won elsewhere can be tried here.
         own: What records call the user's schedule whose choices these are; None for strategies of ours, of which compilation takes
             the winner from then on.
     """
@@ -76,6 +77,7 @@ class Space:
     kind: Callable[[Candidate], Hashable]
     compile: Callable[[Candidate], Kernel]
     multiplied: tuple[str, str]
+    admits: Callable[[Candidate], bool] = lambda candidate: False
     own: str | None = None
 
 
@@ -111,9 +113,14 @@ def of(spec: MatmulSpec, target: Target, plan: Plan, threads: int = 1) -> Space:
         how: dict[str, Any] = {"schedule": candidate.strategy, "parameters": dict(candidate.sizes), "verify": False}
         return products.compile(spec, target, threads, cache=True, **how)
 
+    def admits(candidate: Candidate) -> bool:
+        name = candidate.strategy
+        known = name in select.available(target) and select.row(name).axes and select.row(name).computes(spec)
+        return bool(known) and not spec.b_packed
+
     rest = [each for each in sorted(others, key=cost) if each != start and each not in seeds]
     types = spec.a_type.name, spec.b_type.name
-    return Space(start, [*sorted(seeds, key=cost), *rest], near, width, compile_, types)
+    return Space(start, [*sorted(seeds, key=cost), *rest], near, width, compile_, types, admits)
 
 
 def _model_sizes(name: str, spec: MatmulSpec, target: Target, threads: int) -> Blocking | None:

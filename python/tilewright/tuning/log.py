@@ -13,7 +13,7 @@ from tilewright.bench.timing import cores
 from tilewright.emit import versions
 from tilewright.payload import spec_tables
 from tilewright.payload.spec_tables import Spec
-from tilewright.records import machine
+from tilewright.records import machine, nearest
 from tilewright.records.database import Database
 from tilewright.records.trial import Trial, canonical, schedule_digest
 from tilewright.targets import Target
@@ -45,6 +45,11 @@ class Log:
         every = self.database.of(machine.key(self.target), canonical(self._table), self.threads)
         same = [each for each in every if each.versions.get("compiler") == versions.fingerprint() and not each.final]
         return list({(each.strategy, canonical(each.sizes)): each for each in same}.values())
+
+    def elsewhere(self) -> list[Candidate]:
+        """What won on other machines, or here with earlier versions, the nearest machine's first."""
+        found = nearest.winners(self.database, canonical(self._table), self.threads, self.target)
+        return list(dict.fromkeys(Candidate.of(each.strategy, each.sizes) for each in found))
 
     def keep(self, candidate: Candidate, model: Candidate, schedule: str, times: Times, **fields: Any) -> Trial:  # noqa: ANN401
         """Keeps a trial.

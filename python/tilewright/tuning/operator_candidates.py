@@ -51,7 +51,12 @@ def of(spec: OperatorSpec, target: Target, threads: int) -> Space:
     start = candidate(usual)
     points = islice(space.points(found.axes, problem, target, usual), MOST_POINTS)
     others = heapq.nsmallest(MOST, {candidate(each) for each in points} - {start}, key=cost)
-    return Space(start, others, near, width, compile_, multiplied(spec, usual))
+    packed = isinstance(problem, MatmulSpec) and problem.b_packed
+
+    def admits(each: Candidate) -> bool:
+        return each.strategy == plan.name and [name for name, _ in each.sizes] == names and not packed
+
+    return Space(start, others, near, width, compile_, multiplied(spec, usual), admits)
 
 
 def _of_product(spec: OperatorSpec, plan: Plan) -> Varied:

@@ -27,6 +27,8 @@ from tilewright.tuning.search import Search
 
 _FINALISTS = 2
 """How many of the best are compared a last time."""
+_ELSEWHERE = 3
+"""How many choices that won on other machines are tried first."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,8 +133,9 @@ class _Tuning:
     ) -> None:
         self._spec, self._target, self._space = spec, target, space
         self._start, self._budget, self._tell = time.monotonic(), seconds, tell
-        self._search = Search(self._space.start, self._space.ordered, self._space.near, self._space.kind)
         self._log = Log(spec, target, database, threads, space.multiplied)
+        first = [each for each in self._log.elsewhere() if space.admits(each)][:_ELSEWHERE]
+        self._search = Search(space.start, space.ordered, space.near, space.kind, first=first)
         self._trials = 0
 
     def search(self) -> bool:

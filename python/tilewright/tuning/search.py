@@ -36,6 +36,7 @@ class Search(Generic[Point]):
         near: Callable[[Point], Iterable[Point]],
         kind: Callable[[Point], Hashable],
         patience: int = 30,
+        first: Sequence[Point] = (),
     ) -> None:
         """Begins.
 
@@ -46,11 +47,13 @@ class Search(Generic[Point]):
             kind: What a point is like. Of those of the kind that was tried least, the likeliest one comes first, because predictions
                 err by a common factor for points that are alike.
             patience: How many trials without a gain end the search.
+            first: What is tried before all else.
         """
         self._near = near
         self._ordered = ordered
         self._kind = kind
         self._patience = patience
+        self._first = first
         self._idle = 0
         self.gains: dict[Point, float] = {start: 1.0}
         self.best = start
@@ -59,6 +62,9 @@ class Search(Generic[Point]):
         """What to try next; None when the search has ended."""
         if self._idle >= self._patience:
             return None
+        for each in self._first:
+            if each not in self.gains:
+                return each
         likely = (len(self.gains) - 1) % (_LIKELY + _NEIGHBORS) < _LIKELY
         ways = (self._likely, self._neighbor) if likely else (self._neighbor, self._likely)
         return next((found for way in ways if (found := way()) is not None), None)
