@@ -92,8 +92,8 @@ bench-results: setup ## Measure every figure of README and docs, beside every li
 	@$(BIN)/tilewright bench model resnet50 $(PUBLISH) --dtype f32
 	@$(BIN)/python tools/figures
 
-tuned: setup ## Tune usual products on this machine, and write what won into the package; BUDGET=… are seconds a product
-	@$(BIN)/python tools/tuned $(if $(BUDGET),--budget $(BUDGET))
+tuned: setup ## Tune usual products on this machine, and write what won into the package; BUDGET=… are seconds a product, SECONDS=… how long, the rest comes next time
+	@$(BIN)/python tools/tuned $(if $(BUDGET),--budget $(BUDGET)) $(if $(SECONDS),--seconds $(SECONDS))
 
 bench-lab: setup setup-lab setup-gpu ## Measure each example of the lab: lines known, seconds from an edit to the code, size of the export; some minutes on a quiet machine
 	@$(BIN)/python tools/lab_table
