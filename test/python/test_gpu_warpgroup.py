@@ -37,6 +37,8 @@ CASES: list[tuple[dict[str, Any], dict[str, int]]] = [
     ({"m": 70, "n": 40, "k": 50, "a": "f32", "tf32": True, "layout": "nt"}, SMALL),
     ({"m": 70, "n": 40, "k": 300, "a": "f8E4M3FN", "layout": "nt", "c": "bf16"}, {"bm": 64, "bn": 64, "consumers": 1}),
     ({"m": 70, "n": 40, "k": 150, "a": "f8E5M2", "b": "f8E4M3FN", "layout": "nt"}, SMALL),
+    # Sums that are promoted 64 rows at a time.
+    ({"m": 190, "n": 70, "k": 300, "a": "f8E4M3FN", "layout": "nt", "c": "bf16"}, {"bm": 256, "bn": 64}),
     ({"m": 40, "n": 70, "k": 72, "a": "bf16", "batch": (2, 3), "c": "bf16"}, {"bm": 64, "bn": 64, "consumers": 1}),
     # Several tiles of each consumer, and an odd number of them; two groups of rows of a consumer.
     ({"m": 300, "n": 130, "k": 130, "a": "bf16", "c": "bf16", "epilogue": (tw.bias("m"), tw.relu())}, TURNS),
@@ -239,7 +241,8 @@ SASS: list[tuple[dict[str, Any], dict[str, int], dict[str, int]]] = [
     ({"a": "bf16"}, {"bn": 128, "split": 8}, {"HGMMA": 4, "UTMASTG": 4}),
     ({"a": "bf16", "c": "bf16"}, {"bm": 64, "bn": 128, "swapped": 1}, {"HGMMA": 4, "UTMASTG": 1, "STSM": 4}),
     ({"a": "f32", "tf32": True, "layout": "nt"}, {"bn": 256}, {"HGMMA": 4}),
-    ({"a": "f8E4M3FN", "c": "bf16", "layout": "nt"}, {"bn": 128}, {"QGMMA": 4}),
+    ({"a": "f8E4M3FN", "c": "bf16", "layout": "nt"}, {"bn": 192}, {"QGMMA": 4}),
+    ({"a": "f8E4M3FN", "c": "bf16", "layout": "nt"}, {"bm": 256, "bn": 128, "beside": 2}, {"QGMMA": 8}),
     ({"a": "i8", "layout": "nt", "epilogue": ()}, {"bn": 256, "cluster": 2}, {"IGMMA": 4}),
     ({"a": "bf16", "m": 256, "k": 256}, {}, {"HGMMA": 8}),
 ]  # fmt: skip
@@ -289,13 +292,29 @@ def test_registers_suffice_where_threads_store_c() -> None:
     assert gpu.compile(spec, SM_90A, parameters={"bn": 256}).assembled(boxed=False).spill_bytes == 0
 
 
-def test_sums_of_a_step_that_are_promoted_begin_with_the_first_product() -> None:
-    first = re.compile(r"setp\.ne\.b32 p, 0, 0;\s+wgmma")
+def test_first_products_replace_sums() -> None:
+    begun = re.compile(r"setp\.ne\.b32 p, (\S+), 0;\s+wgmma")
     for promote in (0, 1):
         spec = tw.MatmulSpec(m=512, n=512, k=512, a="f8E4M3FN", layout="nt")
         text = gpu.compile(spec, SM_90A, parameters={**SMALL, "promote": promote}).asm["ptx"]
-        assert "wgmma" in text
-        assert len(first.findall(text)) == promote
+        first, *others = begun.findall(text)
+        # Sums that are promoted are new in each step, others in the first one of a tile.
+        assert first == "0" if promote else first.startswith("%r")
+        assert others == ["1"] * 3
+    with pytest.raises(ScheduleError, match="promote"):
+        gpu.compile(spec, SM_90A, "warpgroup", {"bm": 128, "bn": 256, "promote": 1})
+
+
+def test_tiles_whose_sums_are_promoted_fit_registers() -> None:
+    short = tw.MatmulSpec(m=8192, n=8192, k=8192, a="f8E4M3FN", layout="nt", c="bf16")
+    assert (sizes(short, SM_90A, {}).bm, sizes(short, SM_90A, {}).bn) == (128, 192)
+    tiles = {(each.groups, each.across) for each in ranked(short, SM_90A) if not each.swapped}
+    assert {(1, 192), (2, 128)} <= tiles
+    assert all((groups + 1) * across <= 384 for groups, across in tiles)
+    # Products of 128x192 keep shared memory less busy than those of 128x128.
+    work = Work(8192, 8192, 8192, 1, 1, 2)
+    wide, narrow = (WarpGroupTile(bm=128, bn=bn, bk=128, cluster=2, promote=1) for bn in (192, 128))
+    assert cycles(work, wide) < 0.95 * cycles(work, narrow)
 
 
 def test_sums_of_parts_of_k_have_to_fit() -> None:

@@ -326,11 +326,7 @@ class Specialized(Sharing):
                 await_turn(consumer)
             lower, upper, steps = self._steps(over_k)
             row = 0 if sizes.pingpong else mul(consumer, sizes.groups * ROWS)
-            sums, turn = self._multiply_all(lower, upper, turn, row)
-            if sizes.pingpong:
-                give_turn(arith.xori(value(consumer), value(1)))
-            nvvm.wgmma_wait_group_sync_aligned(0)
-            self._release_last(steps, turn)
+            sums, turn = self._multiply_tile((lower, upper, steps), turn, row)
             self._sums = [self._products.elements(each) for each in sums]
             self._finish_tile(over_k, after)
             scf.yield_((self._ring.after(turn, steps) if sizes.pingpong else turn).values)
@@ -349,30 +345,70 @@ class Specialized(Sharing):
         with when(arith.cmpi(arith.CmpIPredicate.eq, value(consumer), value(1))):
             give_turn(0)
 
+    def _multiply_tile(
+        self, over: tuple[Index, ir.Value, ir.Value], turn: Turn, row: Index
+    ) -> tuple[list[ir.Value], Turn]:
+        """The sums of a tile, of rows from `row` on, and the turn after it; zeros where `over`, as `_steps` has it, is no step."""
+        lower, upper, steps = over
+        kinds = [self._products.instruction.kind] * self._sizes.groups + [each.type for each in turn.values]
+        if self._sizes.pingpong:
+            # A branch around products that are begun in turns would have the assembler make them wait for each other (C7515).
+            sums, after = self._multiply_all(lower, upper, turn, row)
+            give_turn(arith.xori(value(div(self._warp, 4)), value(1)))
+            nvvm.wgmma_wait_group_sync_aligned(0)
+            with when(less(0, steps)):
+                self._release_last(after)
+            return sums, after
+
+        def some() -> list[ir.Value]:
+            sums, after = self._multiply_all(lower, upper, turn, row)
+            nvvm.wgmma_wait_group_sync_aligned(0)
+            self._release_last(after)
+            return [*sums, *after.values]
+
+        def none() -> list[ir.Value]:
+            return [*self._products.zeros(), *turn.values]
+
+        # As the loop over K asks: so nothing but products makes sums until they have been waited for.
+        *sums, slot, parity = if_else(less(lower, upper), some, none, kinds)
+        return sums, Turn(slot, parity)
+
     def _multiply_all(self, lower: Index, upper: ir.Value, turn: Turn, row: Index) -> tuple[list[ir.Value], Turn]:
         """The loop over K of those that multiply, of rows from `row` on: the sums, which are not waited for, and the turn after it."""
-        zeros = self._products.zeros()
-        with loop(lower, upper, self._sizes.bk, [*zeros, *turn.values]) as (k, (*carried, slot, parity), over):
+        promote, pingpong = self._sizes.promote, self._sizes.pingpong
+        start = self._products.zeros() if promote or pingpong else self._products.undefined()
+        with loop(lower, upper, self._sizes.bk, [*start, *turn.values]) as (k, (*carried, slot, parity), over):
             turn = Turn(slot, parity)
             self._ring.await_full(turn)
-            sums = self._products.begin(slot, row, None if self._sizes.promote else carried)
-            if self._sizes.promote:
-                nvvm.wgmma_wait_group_sync_aligned(0)
-                sums = self._products.add(carried, sums)
-                self._ring.release(slot, self._lane)
+            if promote:
+                sums = self._promoted(slot, row, carried)
             else:
+                later = less(lower, k)
+                sums = self._products.begin(slot, row, carried, True if pingpong else later)
                 nvvm.wgmma_wait_group_sync_aligned(1)
-                with when(less(lower, k)):
+                with when(later):
                     self._ring.release(self._ring.before(turn), self._lane)
             scf.yield_([*sums, *self._ring.after(turn).values])
         *sums, slot, parity = over.results
         return list(sums), Turn(slot, parity)
 
-    def _release_last(self, steps: ir.Value, turn: Turn) -> None:
-        """Releases the slot of the last step, if there was one."""
-        if self._sizes.promote:
-            return
-        with when(less(0, steps)):
+    def _promoted(self, slot: ir.Value, row: Index, sums: Sequence[ir.Value]) -> list[ir.Value]:
+        """Adds a slot's products to sums, 64 rows at a time, for which there are registers; the slot is free before the last are added.
+
+        Another consumer's products go on meanwhile.
+        """
+        results: list[ir.Value] = []
+        for group, sum_ in enumerate(sums):
+            made = self._products.begin(slot, row, [self._products.instruction.undefined()], adds=False, first=group)
+            nvvm.wgmma_wait_group_sync_aligned(0)
+            if group == len(sums) - 1:
+                self._ring.release(slot, self._lane)
+            results += self._products.add([sum_], made)
+        return results
+
+    def _release_last(self, turn: Turn) -> None:
+        """Releases the slot of the last step, given the turn after it."""
+        if not self._sizes.promote:
             self._ring.release(self._ring.before(turn), self._lane)
 
     def _finish_tile(self, over_k: ir.Operation, ops: list[ir.Operation]) -> None:

@@ -4,9 +4,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import partial
 
-from tilewright.build.constants import zero
-from tilewright.build.index import Index, add, less, mul
+from tilewright.build.index import Index, add, less, mul, value
 from tilewright.build.loops import if_else, loop
 from tilewright.build.usedef import body, function_of
 from tilewright.codegen.gpu import prologues, short_products
@@ -72,19 +72,15 @@ class WeightGroups(Specialized):
         weights = HeldWeights(self._made, self._tiles[1], sizes.bk, sizes.groups)
         place = self._tiles[0].bytes
 
-        def load(k: ir.Value, otherwise: list[ir.Value]) -> list[ir.Value]:
-            def begin() -> list[ir.Value]:
-                self._enter_step(self._block, k)
-                return weights.load(self._column)
+        def load(k: ir.Value) -> list[ir.Value]:
+            self._enter_step(self._block, k)
+            return weights.load(self._column)
 
-            kinds = [each.type for each in otherwise]
-            return if_else(less(k, upper), begin, lambda: otherwise, kinds) if otherwise else []
-
-        held = load(lower, [zero(kind) for kind in weights.kinds])
-        start = [*self._products.zeros(), *held, *turn.values]
+        start = [*self._products.undefined(), *load(value(lower)), *turn.values]
         with loop(lower, upper, sizes.bk, start) as (k, carried, over):
             sums, (held, turn) = list(carried[: sizes.groups]), _held_and_turn(carried[sizes.groups :])
-            later = load(add(k, sizes.bk), held)
+            after = add(k, sizes.bk)
+            later = if_else(less(after, upper), partial(load, after), lambda: held, weights.kinds) if held else []
             self._ring.await_full(turn)
             self._enter_step(self._block, k)
             codes = weights.start(self._memory, add(mul(turn.slot, self._slot_bytes), place), self._column, self._lane)
@@ -97,7 +93,8 @@ class WeightGroups(Specialized):
                     ]
                     for group in range(sizes.groups)
                 ]
-                sums = self._products.begin_held(turn.slot, fragments, first, sums)
+                adds = less(lower, k) if first == 0 else True
+                sums = self._products.begin_held(turn.slot, fragments, first, sums, adds)
                 nvvm.wgmma_wait_group_sync_aligned(1)
             nvvm.wgmma_wait_group_sync_aligned(0)
             meet_warp()  # All of its threads have read their codes.
@@ -106,7 +103,7 @@ class WeightGroups(Specialized):
         results: list[ir.Value] = list(over.results)
         return results[: sizes.groups], _held_and_turn(results[sizes.groups :])[1]
 
-    def _release_last(self, steps: ir.Value, turn: Turn) -> None:
+    def _release_last(self, turn: Turn) -> None:
         """Each step has released its slot."""
 
 

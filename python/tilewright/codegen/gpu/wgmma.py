@@ -29,6 +29,8 @@ TYPES: Mapping[str, str] = MappingProxyType(
     }
 )
 """PTX's names of the element types that warp groups multiply, and "tf32" for f32 that may be shortened to it."""
+_ACROSS = frozenset({"f16", "bf16"})
+"""Those whose matrices may lie across K."""
 _DEPTH_BYTES = 32
 """Bytes of a row of A that one instruction multiplies."""
 
@@ -74,51 +76,47 @@ class Instruction:
             sums = llvm.insertvalue(sums, element, [number])
         return sums
 
-    def begin(self, a: ir.Value, b: ir.Value, sums: ir.Value | None, depth: int) -> ir.Value:
-        """Begins one, `depth` elements deep, of matrices in shared memory that descriptors describe; no `sums`: its product is the sum."""
-        some = "zero" if sums is None else "one"
-        one = ir.Attribute.parse("#nvvm.wgmma_scale_in<one>")
-        # Rows of the first matrix and columns of the second one lie along K as the instruction has it, or, of 16 bits, across.
-        layouts = ["row" if self.along_k[0] else "col", "col" if self.along_k[1] else "row"]
-        layout_a, layout_b = (ir.Attribute.parse(f"#nvvm.mma_layout<{each}>") for each in layouts)
-        type_a, type_b, type_sum = (
-            ir.Attribute.parse(f"#nvvm.wgmma_type<{each}>") for each in (*self.types, self._sum_type)
-        )
-        return nvvm.wgmma_mma_async(
-            self.kind,
-            self._begun(sums),
-            a,
-            b,
-            ir.Attribute.parse(f"#nvvm.shape<m = {ROWS}, n = {self.columns}, k = {depth}>"),
-            type_a,
-            type_b,
-            type_sum,
-            ir.Attribute.parse(f"#nvvm.wgmma_scale_out<{some}>"),
-            one,
-            one,
-            layout_a,
-            layout_b,
-        )
+    def undefined(self) -> ir.Value:
+        """Sums of which nothing is known: those that a first product replaces."""
+        return ir.Operation.create("llvm.mlir.poison", results=[self.kind]).results[0]
 
-    def begin_held(self, a: Sequence[ir.Value], b: ir.Value, sums: ir.Value, depth: int) -> ir.Value:
-        """The same for 16-bit elements of the first matrix in four registers: upstream's op takes descriptors only."""
-        count = self.count
+    def begin(
+        self, a: ir.Value | Sequence[ir.Value], b: ir.Value, sums: ir.Value, depth: int, adds: ir.Value | bool = True
+    ) -> ir.Value:
+        """Begins one, `depth` elements deep: the sums are added to, or, where `adds` is 0, replaced, so that nobody has to clear them.
+
+        `a` is the descriptor of a matrix in shared memory, or 16-bit elements of the first matrix in four registers; `b` is a descriptor.
+        `adds` is the same in all threads. Upstream's op takes two descriptors, and a constant in its place.
+        """
+        first = [a] if isinstance(a, ir.Value) else list(a)
+        held = first != [a]
+        # Behind both matrices: whether to add, both signs, and, of 16-bit elements, how each matrix in shared memory lies.
+        flags = [] if isinstance(self.element, ir.IntegerType) else [1, 1]
+        if set(self.types) <= _ACROSS:
+            flags += [int(not each) for each in self.along_k[held:]]
+        count, last = self.count, 2 * self.count + len(first)
         taken = ", ".join(f"${number}" for number in range(count))
-        held = ", ".join(f"${2 * count + number}" for number in range(len(a)))
-        last, across = 2 * count + len(a), int(not self.along_k[1])
         name = f"wgmma.mma_async.sync.aligned.m{ROWS}n{self.columns}k{depth}.{self._sum_type}.{'.'.join(self.types)}"
-        # As upstream's op is translated: whether to add, both signs, and how the second matrix lies, are operands.
-        text = (
-            "{\n.reg .pred p;\n"
-            f"setp.ne.b32 p, ${last + 1}, 0;\n"
-            f"{name} {{{taken}}}, {{{held}}}, ${last}, p, ${last + 2}, ${last + 3}, ${last + 4};\n}}"
+        matrix = (
+            "{" + ", ".join(f"${2 * count + number}" for number in range(len(first))) + "}" if held else f"${2 * count}"
         )
-        tied = [str(number) for number in range(count)]
-        constraints = [*["=f"] * count, *tied, *["r"] * len(a), "l", *["n"] * 4]
-        numbers = [shared.i32(each) for each in (1, 1, 1, across)]
+        further = "".join(f", ${last + 2 + number}" for number in range(len(flags)))
+        text = (
+            f"{{\n.reg .pred p;\nsetp.ne.b32 p, ${last + 1}, 0;\n{name} {{{taken}}}, {matrix}, ${last}, p{further};\n}}"
+        )
+        kind = "r" if isinstance(self.element, ir.IntegerType) else "f"
+        known = isinstance(adds, bool)
+        constraints = [f"={kind}"] * count + [str(number) for number in range(count)]
+        constraints += ["r" if held else "l"] * len(first) + ["l", "n" if known else "r"] + ["n"] * len(flags)
         return llvm.inline_asm(
             self.kind,
-            [*self.elements(sums), *a, b, *numbers],
+            [
+                *self.elements(sums),
+                *first,
+                b,
+                shared.i32(int(adds)) if known else arith.extui(ir.IntegerType.get_signless(32), adds),
+                *map(shared.i32, flags),
+            ],
             text,
             ",".join(constraints),
             has_side_effects=True,
@@ -127,9 +125,6 @@ class Instruction:
     @property
     def _sum_type(self) -> str:
         return "s32" if isinstance(self.element, ir.IntegerType) else "f32"
-
-    def _begun(self, sums: ir.Value | None) -> ir.Value:
-        return ir.Operation.create("llvm.mlir.poison", results=[self.kind]).results[0] if sums is None else sums
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,31 +161,42 @@ class Products:
         return (1, 0) if self.sizes.swapped else (0, 1)
 
     def zeros(self) -> list[ir.Value]:
-        """Sums to begin with, for each 64 rows of a consumer."""
+        """Sums of nothing, for each 64 rows of a consumer."""
         return [self.instruction.zeros() for _ in range(self.sizes.groups)]
 
-    def begin(self, slot: ir.Value, row: Index, sums: Sequence[ir.Value] | None) -> list[ir.Value]:
+    def undefined(self) -> list[ir.Value]:
+        """Sums that the first products replace, for each 64 rows of a consumer."""
+        return [self.instruction.undefined() for _ in range(self.sizes.groups)]
+
+    def begin(
+        self, slot: ir.Value, row: Index, sums: Sequence[ir.Value], adds: ir.Value | bool, first: int = 0
+    ) -> list[ir.Value]:
         """Begins the products of a slot, of a consumer's rows from `row` on, as one group of asynchronous instructions.
 
-        Without `sums` they are not added to any.
+        `sums` are those of each 64 rows, from the number `first` on; the products replace them where `adds` is 0.
         """
         nvvm.wgmma_fence_aligned()
-        first, second = self._order
+        one, other = self._order
         instruction, depth = self.instruction, _DEPTH_BYTES * 8 // self.tiles[0].bits
-        starts = [self._descriptor(first, slot, row), self._descriptor(second, slot, 0)]
+        starts = [self._descriptor(one, slot, row), self._descriptor(other, slot, 0)]
         results = []
-        for group in range(self.sizes.groups):
-            sum_ = None if sums is None else sums[group]
+        for group, sum_ in enumerate(sums, first):
+            result = sum_
             for k in range(0, self.sizes.bk, depth):
-                places = self.tiles[first].place(group * ROWS, k), self.tiles[second].place(0, k)
+                places = self.tiles[one].place(group * ROWS, k), self.tiles[other].place(0, k)
                 a, b = (advanced(start, place) for start, place in zip(starts, places, strict=True))
-                sum_ = instruction.begin(a, b, sum_, depth)
-            results.append(sum_)
+                result = instruction.begin(a, b, result, depth, adds if k == 0 else True)
+            results.append(result)
         nvvm.wgmma_commit_group_sync_aligned()
         return results
 
     def begin_held(
-        self, slot: ir.Value, fragments: Sequence[Sequence[Sequence[ir.Value]]], k: int, sums: Sequence[ir.Value]
+        self,
+        slot: ir.Value,
+        fragments: Sequence[Sequence[Sequence[ir.Value]]],
+        k: int,
+        sums: Sequence[ir.Value],
+        adds: ir.Value | bool,
     ) -> list[ir.Value]:
         """The same of the first matrix in registers: of each 64 rows, and of each instruction from `k` on, four of a thread."""
         nvvm.wgmma_fence_aligned()
@@ -198,10 +204,11 @@ class Products:
         depth = _DEPTH_BYTES * 8 // self.tiles[second].bits
         start, results = self._descriptor(second, slot, 0), []
         for held, sum_ in zip(fragments, sums, strict=True):
+            result = sum_
             for number, registers in enumerate(held):
                 b = advanced(start, self.tiles[second].place(0, k + number * depth))
-                sum_ = self.instruction.begin_held(registers, b, sum_, depth)
-            results.append(sum_)
+                result = self.instruction.begin(registers, b, result, depth, adds if number == 0 else True)
+            results.append(result)
         nvvm.wgmma_commit_group_sync_aligned()
         return results
 

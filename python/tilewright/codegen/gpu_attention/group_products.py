@@ -61,13 +61,12 @@ class GroupProducts:
         """Begins the products of queries and the keys of a slot."""
         self.rings.keys.await_full(turn)
         nvvm.wgmma_fence_aligned()
-        keys, products = self.tiles.k.descriptor(turn.slot), None
+        keys, products = self.tiles.k.descriptor(turn.slot), self.by_keys.undefined()
         for depth in range(0, self.head, _DEPTH):
             places = (each.tile.place(0, depth) for each in (self.tiles.q, self.tiles.k))
             a, b = (advanced(*each) for each in zip((queries, keys), places, strict=True))
-            products = self.by_keys.begin(a, b, products, _DEPTH)
+            products = self.by_keys.begin(a, b, products, _DEPTH, adds=depth > 0)
         nvvm.wgmma_commit_group_sync_aligned()
-        assert products is not None, "queries have elements"
         return products
 
     def begin_values(self, weights: Sequence[ir.Value], results: ir.Value, turn: Turn) -> ir.Value:
@@ -77,7 +76,7 @@ class GroupProducts:
         start = self.tiles.v.descriptor(turn.slot)
         for number, depth in enumerate(range(0, self.sizes.kc, _DEPTH)):
             values = advanced(start, self.tiles.v.tile.place(0, depth))
-            results = self.by_values.begin_held(weights[4 * number : 4 * number + 4], values, results, _DEPTH)
+            results = self.by_values.begin(weights[4 * number : 4 * number + 4], values, results, _DEPTH)
         nvvm.wgmma_commit_group_sync_aligned()
         return results
 

@@ -19,9 +19,10 @@ ROWS = 64
 ROW_BYTES = 128
 """Bytes of a row of a tile in shared memory: the widest pattern in which rows are swizzled."""
 _MOST_COLUMNS = 256
-"""Columns that a warp group multiplies at once, at most."""
-_MOST_SUMS = ROWS * _MOST_COLUMNS
-"""Sums of a warp group at most: more than 128 registers of a thread leave too few for the rest."""
+"""Columns that a warp group multiplies at once, at most, and those of 64 rows of sums that it has: more than 128 registers of a thread
+leave too few for the rest."""
+_MOST_PROMOTED = 384
+"""Columns of 64 rows of sums that are promoted, and of those that are added to them: 192 registers of a thread."""
 _MOST_OF_A_BOX = 256
 """Elements of a box along an axis. Source: CUDA Driver API, cuTensorMapEncodeTiled."""
 _HELD_DEPTH = 16
@@ -80,6 +81,11 @@ def check_atoms(spec: MatmulSpec, bm: int, bn: int) -> None:
             )
 
 
+def sums_fit(groups: int, across: int, *, promote: bool) -> bool:
+    """Whether sums of a consumer, of so many times 64 rows, fit into registers; if they are promoted, with 64 rows of a step."""
+    return (groups + promote) * across <= (_MOST_PROMOTED if promote else _MOST_COLUMNS)
+
+
 class Swappable:
     """Sizes of a tile that may be computed as the transpose of the product of the transposes."""
 
@@ -117,7 +123,8 @@ class WarpGroupTile(Swappable):
         swapped: Whether C is computed as the transpose of the product of the transposes: instructions have 64 rows, which are then
             columns of C, and as few columns as 8, which are rows of C.
         band: Rows of tiles that blocks go through together, column by column, so that what they read is still in the L2 cache.
-        promote: Steps over K after which sums are added to others in f32: 8-bit floats are summed with fewer bits. 0: never.
+        promote: 1: sums of each step over K are added to others in f32, 64 rows of a consumer at a time, because 8-bit floats are summed
+            with fewer bits. 0: never.
     """
 
     bm: int = 128
@@ -147,7 +154,7 @@ class WarpGroupTile(Swappable):
                 where="schedule parameters",
                 expected=f"bm a multiple of {rows}, bn of 64 and at most 256, bk of 32; if swapped, bn of {rows}, bm of 8",
             )
-        if self.groups * ROWS * self.across > _MOST_SUMS:
+        if not sums_fit(self.groups, self.across, promote=False):
             raise ScheduleError(
                 f"{self.groups * ROWS}x{self.across} sums of a consumer",
                 where="schedule parameters",
@@ -175,8 +182,11 @@ class WarpGroupTile(Swappable):
             wrong = f"cluster={self.cluster}, beside={self.beside}", "1, or 2 where nothing is split or swapped"
         elif self.split > _MOST_BLOCKS:
             wrong = f"split={self.split}", f"at most {_MOST_BLOCKS}"
-        elif self.promote and self.groups * self.across > _MOST_COLUMNS // 2:
-            wrong = "promote", "at most 64x128 sums of a consumer: it needs as many again"
+        elif self.promote not in (0, 1) or not sums_fit(self.groups, self.across, promote=bool(self.promote)):
+            wrong = (
+                "promote",
+                "0 or 1; and at most 64x192 or 128x128 sums of a consumer, which needs 64 rows of them again",
+            )
         if wrong:
             raise ScheduleError(wrong[0], where="schedule parameters", expected=wrong[1])
 
@@ -198,7 +208,7 @@ class WarpGroupTile(Swappable):
     @property
     def resident(self) -> int:
         """Blocks at a time that a multiprocessor has registers for: two where one group multiplies, with few sums."""
-        sums = self.groups * self.across * (2 if self.promote else 1)
+        sums = (self.groups + self.promote) * self.across
         return 2 if self.consumers == 1 and sums <= _MOST_COLUMNS // 2 else 1
 
     @property

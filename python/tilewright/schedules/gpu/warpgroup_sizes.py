@@ -10,7 +10,16 @@ from types import MappingProxyType
 from typing import Any
 
 from tilewright.errors import ScheduleError
-from tilewright.schedules.gpu.warpgroup import ROW_BYTES, ROWS, WarpGroupTile, atom, check_atoms, makes_weights, row_of
+from tilewright.schedules.gpu.warpgroup import (
+    ROW_BYTES,
+    ROWS,
+    WarpGroupTile,
+    atom,
+    check_atoms,
+    makes_weights,
+    row_of,
+    sums_fit,
+)
 from tilewright.schedules.gpu.warpgroup_time import SUM_BYTES, Work, cycles, traffic
 from tilewright.schedules.steps.block_tile import with_sizes
 from tilewright.spec import MatmulSpec
@@ -18,8 +27,6 @@ from tilewright.targets.gpu import GpuTarget
 
 _ROWS, _COLUMNS, _FEWER_COLUMNS = 128, 256, 128
 """Of tiles: 64x256 sums of a consumer are as many as fit into its registers."""
-_MOST_SUMS = ROWS * _COLUMNS
-"""Of a consumer."""
 _SHARED_BYTES, _BOX_BYTES = 226 << 10, 16 << 10
 """Shared memory of a block without what barrier objects take; and, of it, boxes of C of a consumer at most."""
 _MOST_STAGES = 8
@@ -180,14 +187,15 @@ def _candidates(spec: MatmulSpec, work: Work, usual: Mapping[str, int]) -> Itera
     if makes_weights(spec):
         yield from _held_candidates(spec, work, usual["bk"])
         return
-    most = _MOST_SUMS // (1 + bool(usual["promote"]))
     tiles = [(bm, bn, 0) for bm in _TILE_ROWS for bn in _TILE_COLUMNS]
     if work.m <= _MOST_SWAPPED:
         tiles += [(_few(spec, work.m), bn, 1) for bn in _SWAPPED_COLUMNS]
     for bm, bn, swapped in tiles:
         down, across = (bn, bm) if swapped else (bm, bn)
         consumers = min(2, down // ROWS)
-        if down // consumers * across > most:
+        groups, promote = down // consumers // ROWS, bool(usual["promote"])
+        # With as many sums as registers allow, addresses of wide results do not fit: the assembler spills them.
+        if not sums_fit(groups, across, promote=promote) or (promote and groups > 1 and work.bytes_out >= SUM_BYTES):
             continue
         slot, bk = (bm + bn) * ROW_BYTES, usual["bk"]
         if not usual["promote"] and _stages(2 * slot, consumers) >= _MANY_STAGES:

@@ -43,6 +43,8 @@ _PAIRS_A_CYCLE = 2 * 32
 """Elements that a warp loads at once of codes in shared memory, a cycle: two by each thread."""
 _ISSUED = 4
 """Instructions that a multiprocessor begins a cycle: one of each scheduler."""
+_LANES = 32 * _ISSUED
+"""Threads whose instructions begin in a cycle."""
 SUM_BYTES = 4
 """Of a sum."""
 _TRANSPOSED = 2
@@ -123,6 +125,11 @@ def _step_cycles(work: Work, sizes: WarpGroupTile) -> float:
     if work.code_bits:
         pairs = sizes.bn * sizes.bk / _PAIRS_A_CYCLE
         shared, made = shared + pairs, pairs * work.pair_instructions / _ISSUED
+    if sizes.promote:
+        adds = sizes.bm * sizes.bn / _LANES
+        # Products of another consumer, or of another block, go on while one adds.
+        products = products if sizes.consumers * sizes.resident > 1 else products + adds
+        made += adds
     return max(products, shared, made, copied / L2_BYTES_EACH, _STEP_CYCLES)
 
 
