@@ -90,6 +90,35 @@ def test_knobs_change_the_code(page):
     page.wait_for_function("text => document.querySelector('#tiles').innerText !== text", arg=before)
 
 
+def test_the_time_stands_beside_that_of_each_part(page):
+    page.wait_for_selector("#tiles >> text=numbers are right")
+    page.click("#view-why")
+    page.wait_for_function("() => /ports|L1|L2|L3|memory/.test(document.querySelector('#verdict')?.textContent || '')")
+    page.wait_for_function("() => !/being measured/.test(document.querySelector('#verdict').textContent)")
+    parts = page.locator("#view .bars").first.locator("td:first-child").all_inner_texts()
+    assert parts[:3] == ["ports", "L1", "L2"]
+    assert parts[-1] == "measured"
+    assert page.locator("#view .nest .tag").all_inner_texts() == ["ir", "jr", "k"]
+    assert "B from" in page.inner_text("#view .nest")
+
+
+def test_what_was_kept_is_compared(page):
+    page.click("#keep")
+    page.locator("#knob-rows").fill("1")
+    page.wait_for_selector('#knob-rows-value >> text="2"')
+    page.wait_for_function("() => /^6 . /m.test(document.querySelector('#tiles').innerText)")
+    page.click("#view-differences")
+    rows = {
+        row.split("\t")[0]: row.split("\t")[1:]
+        for row in page.inner_text("#view .compared").splitlines()
+        if "\t" in row
+    }
+    assert rows["rows"][:2] == ["4", "2"]
+    assert rows["multiply-add"][2] == "× 0.5"
+    page.click("#keep")
+    assert page.locator("#view-differences").is_hidden()
+
+
 def test_a_failing_schedule_shows_the_steps_before(page):
     page.select_option("#example", "old_handle")
     page.wait_for_selector("#timeline .failed")
@@ -157,7 +186,7 @@ def test_the_saved_file_needs_no_server(page, browser, tmp_path):
         page.click("#export")
     file = tmp_path / "saved.html"
     download.value.save_as(file)
-    assert file.stat().st_size < 1 << 20
+    assert file.stat().st_size <= 10**6
     said: list[str] = []
     with browser.new_context(offline=True) as context:
         other = context.new_page()
@@ -193,6 +222,56 @@ def test_code_for_other_machines_lights_up(page, example, instruction):
     line = row.get_attribute("data-line")
     page.wait_for_selector(f'#view .row.lit[data-line="{line}"]')
     assert page.locator("#editor .line.lit .at").text_content() == line
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("", "schedule"),
+        ("def schedule(spec:\n", "line 1"),
+        ("名 = 'ß' * 3\nd\u0065f = €\n", "line 2"),
+        ("# 長\n" * 3000, "schedule"),
+    ],
+    ids=["nothing", "no Python", "other letters", "long"],
+)
+def test_what_is_no_schedule_is_an_error_and_the_page_goes_on(page, text, said):
+    before = page.input_value("#editor textarea")
+    page.fill("#editor textarea", text)
+    page.wait_for_selector(f"#error >> text={said}")
+    page.wait_for_selector("#stale-steps")
+    page.fill("#editor textarea", before)
+    page.wait_for_selector("#error", state="hidden")
+    page.wait_for_selector("#stale-steps", state="hidden")
+
+
+def test_of_thirty_edits_the_last_one_is_shown(page):
+    before = page.input_value("#editor textarea")
+    for number in range(30):
+        page.fill("#editor textarea", f"{before}\nprint({number})\n")
+    page.wait_for_function("() => document.querySelector('#printed').textContent.trim() === '29'")
+    page.wait_for_function("() => document.querySelector('#ir-pane').getAttribute('aria-busy') === 'false'")
+    assert page.locator("#error").is_hidden()
+
+
+@pytest.fixture
+def server() -> Iterator[subprocess.Popen[str]]:
+    command = [sys.executable, "-I", "-m", "tilewright", "lab"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as made:
+        yield made
+        made.kill()
+
+
+def test_without_its_server_the_page_says_so(browser, server):
+    with browser.new_context() as context:
+        page = context.new_page()
+        page.set_default_timeout(WAIT)
+        page.goto(server.stdout.readline().strip())
+        page.wait_for_selector("#view .row")
+        server.terminate()
+        server.wait(WAIT / 1000)  # An open page does not keep it.
+        page.fill("#shape", "64x64x64")
+        page.wait_for_selector("#error >> text=the server does not answer")
+        assert page.input_value("#editor textarea")
 
 
 def test_operators_and_modules_are_compiled(page):

@@ -78,7 +78,10 @@ def test_a_schedule_is_compiled_with_lines_and_knobs(compiler):
     assert answer["hot"]["fma"] == 2 * 3
     assert answer["hot"]["stack"] == 0
     assert answer["flops"] == 2 * 32 * 48 * 16
-    assert [loop["trips"] for loop in answer["moves"]["loops"]] == [16, 2, 16]
+    loops = answer["moves"]["loops"]
+    assert [(loop["name"], loop["trips"]) for loop in loops] == [("ir", 16), ("jr", 2), ("k", 16)]
+    assert [(loop["reused"], loop["fits"]) for loop in loops] == [(["B"], "L1"), (["A"], "L1"), ([], "L1")]
+    assert answer["moves"]["from"]["L1"] == sum(answer["moves"]["beyond"]["registers"].values())
 
 
 def test_a_trace_goes_up_to_the_failure(compiler):
@@ -98,6 +101,13 @@ def test_wrong_numbers_are_found(compiler):
     answer = compiler.answer("run", asked(found.text, shape="8x16x6", target="host"), PAGE)
     assert answer["check"]["wrong"] == 8 * 16
     assert answer["seconds"] > 0
+
+
+def test_bandwidths_are_those_of_this_machine(compiler):
+    answer = compiler.answer("speeds", asked("", target="host"), PAGE)
+    assert answer["speeds"]["L1"] > answer["speeds"]["memory"] > 0
+    answer = compiler.answer("speeds", asked("", target="sm_80", dtype="f16,f16,f32"), PAGE)
+    assert "expected a processor" in answer["error"]["text"]
 
 
 def untold(*_: object, **__: object) -> None:

@@ -56,15 +56,17 @@ func.func @f(%a: memref<10xf32>) {
 """
 
 
-def nest(text, names=("A", "B", "C"), **sizes):
+def nest(text, names=("A", "B", "C")):
     with contexts.new() as context, ir.Location.unknown():
-        return traffic.read(ir.Module.parse(text, context), names, sizes)
+        return traffic.read(ir.Module.parse(text, context), names)
 
 
 def test_a_naive_product():
     found = nest(NAIVE)
     assert found is not None
-    assert [loop.trips for loop in found.loops] == [8, 16, 32]
+    assert [(loop.name, loop.trips) for loop in found.loops] == [("i", 8), ("j", 16), ("k", 32)]
+    assert [found.reused(number) for number in range(3)] == [("B",), ("A",), ("C",)]
+    assert [found.times(number) for number in range(3)] == [8, 8 * 16, 8 * 16 * 32]
     # Of rows and columns of 32 f32: one of each, for one number of C.
     assert found.touched(1) == {"A": 128, "B": 128, "C": 4}
     assert found.touched(0) == {"A": 128, "B": 2048, "C": 64}
@@ -76,7 +78,7 @@ def test_a_naive_product():
 
 
 def test_short_blocks_count_as_often_as_they_are():
-    found = nest(SHORT, ("A",), mc=4)
+    found = nest(SHORT, ("A",))
     assert found is not None
     assert (found.loops[0].name, found.loops[0].trips) == ("ic", 3)
     # Two blocks of 4 and one of 2: whole ones in two of three iterations; of the loop of the others, the trips are an average.
@@ -137,14 +139,14 @@ def test_what_only_calls_know_is_not_told():
 def test_a_kernel_moves_its_operands_once_beyond_a_large_cache():
     spec = tw.MatmulSpec(96, 128, 64)
     kernel = tw.compile(spec, "x86-64-v4", schedule="packed", cache=False)
-    sizes = {name: value for name, value in kernel.metadata.parameters.items() if isinstance(value, int)}
-    found = nest(kernel.asm["bufferized"], **sizes)
+    found = nest(kernel.asm["bufferized"])
     assert found is not None
     moved = found.moved(1 << 30)
     assert moved["A"] == pytest.approx(96 * 64 * 4, rel=0.01)
     assert moved["B"] == pytest.approx(64 * 128 * 4, rel=0.01)
     assert moved["C"] == pytest.approx(96 * 128 * 4, rel=0.01)
     assert {"packed A", "packed B"} <= set(found.buffers)
+    assert {"ic", "jr", "ir", "k", "pack A", "pack B"} >= {loop.name for loop in found.loops} >= {"jr", "ir", "k", "pack B"}
 
 
 def test_explain_measures_beside_the_model(tmp_path):

@@ -56,12 +56,14 @@ class Moved:
     Attributes:
         nest: Its loops.
         target: For which target it is.
+        threads: Most threads of a call.
         levels: The time by part of the machine; None where it was not measured.
         tiles: Where tile registers multiply, how many tiles of each operand a call loads from each level; otherwise None.
     """
 
     nest: Nest
     target: Target
+    threads: int
     levels: Levels | None
     tiles: dict[str, dict[str, int]] | None = None
 
@@ -73,12 +75,12 @@ class Moved:
     def facts(self) -> dict[str, Any]:
         """What a program may want to know."""
         moved = {"accesses": self.nest.moved(0), **moves.beyond(self.nest, self.target)}
-        facts = {"loops": moves.loops(self.nest), "moved_beyond": moved, "seconds": self._seconds()}
+        facts = {"loops": moves.loops(self.nest, self.target), "moved_beyond": moved, "seconds": self._seconds()}
         return facts if self.tiles is None else facts | {"tile_loads": self.tiles}
 
     def as_json(self) -> dict[str, Any]:
         """What the page shows."""
-        return moves.as_json(self.nest, self.target) | {"seconds": self._seconds()}
+        return moves.as_json(self.nest, self.target, self.threads) | {"seconds": self._seconds()}
 
     def _seconds(self) -> dict[str, Any] | None:
         return None if self.levels is None else self.levels.as_json()
@@ -91,13 +93,13 @@ def of(problem: Problem, texts: Mapping[str, str], analysis: Analysis | None, *,
         click.UsageError: It is to be measured, and cannot.
         TargetError: This machine does not run it.
     """
-    nest = moves.read(problem.spec, texts, problem.sizes)
+    nest = moves.read(problem.spec, texts)
     if not measure:
-        return nest and Moved(nest, problem.target, None, _tile_loads(problem))
+        return nest and Moved(nest, problem.target, problem.threads, None, _tile_loads(problem))
     if nest is None or analysis is None:
         raise click.UsageError("--measure given for what is not modeled; expected static extents, and loops")
     levels = measured(problem, nest, analysis.percent_of_bound)
-    return Moved(nest, problem.target, levels, _tile_loads(problem))
+    return Moved(nest, problem.target, problem.threads, levels, _tile_loads(problem))
 
 
 def measured(problem: Problem, nest: Nest, percent_of_bound: float) -> Levels:
@@ -131,26 +133,16 @@ def measured(problem: Problem, nest: Nest, percent_of_bound: float) -> Levels:
     peak.close()
     speeds = bandwidth.by_level(target, chosen)
     predicted = {"ports": problem.flops / (rate * percent_of_bound / 100)}
-    held, last = 0, ""
-    for name, speed in speeds.items():
-        if nest.footprint > held * (
-            threads if moves.is_private(last) else 1
-        ):  # Otherwise it is there from the call before.
-            predicted[name] = sum(nest.moved(held, private=moves.is_private(last)).values()) / (speed * 1e9)
-        held, last = moves.caches(target).get(name, held), name
+    for name, moved in moves.came_from(nest, target, threads).items():
+        if name in speeds:
+            predicted[name] = moved / (speeds[name] * 1e9)
     return Levels(predicted, seconds)
 
 
 def text(nest: Nest, target: Target, levels: Levels | None) -> str:
     """What a person reads."""
-    lines = ["What an iteration of each loop touches, each byte once:", ""]
-    for number, loop in enumerate(nest.loops):
-        touched = ", ".join(f"{name} {_size(count)}" for name, count in nest.touched(number).items() if count >= 1)
-        how = f"{loop.name} by {loop.step}, {loop.trips:.4g} times"
-        if loop.shares:
-            how = f"{loop.trips:.4g} {loop.name}, {min(loop.shares):.4g} to {max(loop.shares):.4g} tiles each"
-        head = f"{'  ' * loop.depth}{how}"
-        lines.append(f"{head:<40} {touched}")
+    lines = ["What an iteration of each loop touches, each byte once, and what the next one uses again:", ""]
+    lines += [_nested(loop) for loop in moves.loops(nest, target)]
     sizes = moves.caches(target)
     names = ["all accesses", *(f"beyond {name}, {_size(size)}" for name, size in sizes.items())]
     moved = [nest.moved(0), *moves.beyond(nest, target).values()]
@@ -181,6 +173,17 @@ def text(nest: Nest, target: Target, levels: Levels | None) -> str:
             )
             lines += ["", f"Measured and predicted ({levels.slowest}) part by more than {_APART:.0%}: {why}."]
     return "\n".join(lines) + "\n"
+
+
+def _nested(loop: Mapping[str, Any]) -> str:
+    """A loop in a line."""
+    how = f"{loop['name']} by {loop['step']}, {loop['trips']:.4g} times"
+    if shares := loop["shares"]:
+        how = f"{loop['trips']:.4g} {loop['name']}, {min(shares):.4g} to {max(shares):.4g} tiles each"
+    head = f"{'  ' * loop['depth']}{how}"
+    touched = ", ".join(f"{name} {_size(count)}" for name, count in loop["touched"].items() if count >= 1)
+    again = f"; {' and '.join(loop['reused'])} again, from {loop['fits']}" if loop["reused"] else ""
+    return f"{head:<40} {touched}; {_size(loop['moved'])} in all{again}"
 
 
 def _tile_loads(problem: Problem) -> dict[str, dict[str, int]] | None:

@@ -48,7 +48,8 @@ def lab(port: int, seconds: float, memory_mb: int, no_sandbox: bool) -> None:
         hosts = (place, place.replace(_HOST, "localhost"))
         click.echo(f"http://{place}/?token={token}")
         click.echo(f"isolation: {compiler.sandbox}; at most {seconds:g} s and {memory_mb} MiB an answer")
-        server = uvicorn.Server(
-            uvicorn.Config(application(compiler, token, hosts), log_level="warning", access_log=False)
-        )
+        made = application(compiler, token, hosts)
+        # A page that is open may keep its connections for long.
+        config = uvicorn.Config(made, log_level="error", access_log=False, timeout_graceful_shutdown=1)
+        server = uvicorn.Server(config)
         server.run(sockets=[line])

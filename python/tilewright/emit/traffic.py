@@ -48,7 +48,7 @@ class Loop:
     """A loop of a nest.
 
     Attributes:
-        name: BLIS's name of it ("ic"), or "loop".
+        name: BLIS's name of it ("ic"), "i", "j" or "k" of a loop over elements, "pack A", "clear C", "batch", or "loop".
         depth: How many loops it is in.
         step: What it steps by, where that is known; otherwise 0.
         trips: How often it runs, on average each time.
@@ -102,9 +102,19 @@ class Nest:
             for name in dict.fromkeys(name for name, _ in found)
         }
 
-    def accessed(self) -> dict[str, float]:
-        """By buffer, the bytes of all accesses: what moves between L1 and registers."""
-        return self.moved(0)
+    def times(self, loop: int) -> float:
+        """How many iterations of a loop a call has."""
+        found, depth = self.loops[loop].trips, self.loops[loop].depth
+        for outer in reversed(self.loops[:loop]):
+            if outer.depth < depth:
+                found, depth = found * outer.trips, outer.depth
+        return found
+
+    def reused(self, loop: int) -> tuple[str, ...]:
+        """The buffers of which every iteration of a loop accesses the same part."""
+        inside = [each for each in self.accesses if loop in each.loops and each.share > 0]
+        moving = {each.buffer for each in inside if loop in each.along}
+        return tuple(dict.fromkeys(each.buffer for each in inside if each.buffer not in moving))
 
     @property
     def footprint(self) -> int:
@@ -129,13 +139,12 @@ class Nest:
         return dict(found)
 
 
-def read(module: ir.Module, operands: Sequence[str], sizes: Mapping[str, int]) -> Nest | None:
+def read(module: ir.Module, operands: Sequence[str]) -> Nest | None:
     """The nest of a bufferized module's function.
 
     Args:
         module: The module.
         operands: The names of the function's operands, in order; what follows is scratch memory.
-        sizes: The schedule's sizes by name, which tell what a loop is for.
 
     Returns:
         The nest; None where its loops, or what is done in them, are not known here: dynamic extents, calls of functions.
@@ -144,13 +153,12 @@ def read(module: ir.Module, operands: Sequence[str], sizes: Mapping[str, int]) -
         op for op in module.body.operations if op.operation.name == "func.func" and op.operation.regions[0].blocks
     )
     try:
-        return _Reader(function.operation, operands, sizes).nest()
+        return _Reader(function.operation, operands).nest()
     except UnknownValueError:
         return None
 
 
-_LOOPS = (("jc", "nc"), ("pc", "kc"), ("ic", "mc"), ("jr", "nr"), ("ir", "mr"))
-"""BLIS's names of the loops, and the size that each steps by."""
+_LOOP, _PACKED, _SUMS = "loop", "packed ", "sums"
 _SHARED = "omp.loop_nest"
 """A loop that threads share."""
 _FOR = ("scf.for", _SHARED)
@@ -163,8 +171,8 @@ _OF_OPENMP = "@omp_"
 class _Reader:
     """Reads a nest off a function."""
 
-    def __init__(self, function: ir.Operation, operands: Sequence[str], sizes: Mapping[str, int]) -> None:
-        self._function, self._sizes = function, sizes
+    def __init__(self, function: ir.Operation, operands: Sequence[str]) -> None:
+        self._function = function
         self._ops = operations(function)
         arguments = list(function.regions[0].blocks[0].arguments)
         self._names = dict(zip(arguments, operands, strict=False))
@@ -175,26 +183,23 @@ class _Reader:
         }
         self._values = Values(bounds)
         self._loops = loops
-        self._found: list[Loop] = []
         self._bytes_of_buffers: dict[str, int] = {}
 
     def nest(self) -> Nest:
         if any(op.name.startswith(_UNKNOWN) and not _asks_openmp(op) for op in self._ops):
             raise UnknownValueError
         accesses = [each for op in self._ops if (each := self._access(op)) is not None]
-        for op in self._loops:
-            self._found.append(self._loop(op))
-        return Nest(self._found, accesses, self._bytes_of_buffers)
+        around = [self._around(op) for op in self._loops]
+        names = _named(around, accesses, [self._values.of(op.operands[2], {}) for op in self._loops])
+        loops = [self._loop(op, len(outer), name) for op, outer, name in zip(self._loops, around, names, strict=True)]
+        return Nest(loops, accesses, self._bytes_of_buffers)
 
-    def _loop(self, op: ir.Operation) -> Loop:
+    def _loop(self, op: ir.Operation, depth: int, name: str) -> Loop:
         variable = op.regions[0].blocks[0].arguments[0]
-        step = self._values.of(op.operands[2], {})
-        around = self._around(op)
+        step, trips = self._values.of(op.operands[2], {}), self._values.trips(variable)
         if op.name == _SHARED:
-            return Loop("threads", len(around), step, self._values.trips(variable), self._shares(op))
-        taken = {self._found[number].name for number in around}
-        names = [name for name, size in _LOOPS if self._sizes.get(size) == step and name not in taken]
-        return Loop(names[0] if names and step > 1 else "loop", len(around), step, self._values.trips(variable))
+            return Loop("threads", depth, step, trips, self._shares(op))
+        return Loop(name, depth, step, trips)
 
     def _shares(self, op: ir.Operation) -> tuple[float, ...]:
         """The iterations of the loops right inside, for each iteration of a loop that threads share."""
@@ -266,10 +271,12 @@ class _Reader:
         if buffer in self._names:
             return self._names[buffer]
         packed = sorted(set(self._sources(buffer)))
-        return f"packed {' and '.join(packed)}" if packed else "scratch memory"
+        if _SUMS in packed:
+            return _SUMS
+        return f"{_PACKED}{' and '.join(packed)}" if packed else "scratch memory"
 
     def _sources(self, buffer: ir.Value) -> Iterator[str]:
-        """The operands that are read for what is written to a buffer."""
+        """The operands that are read for what is written to a buffer; `_SUMS` where that is of products."""
         for op in self._ops:
             if op.name in _WRITES and self._root(op.operands[_WRITES[op.name]])[0] == buffer:
                 work = [op.operands[0]]
@@ -277,6 +284,8 @@ class _Reader:
                     made = definition(work.pop())
                     if made is None:
                         continue
+                    if made.name == "vector.contract":
+                        yield _SUMS
                     if made.name in _READS:
                         root = self._root(made.operands[0])[0]
                         if root in self._names:
@@ -286,6 +295,38 @@ class _Reader:
                             each for each in made.operands if not isinstance(each.type, (ir.IndexType, ir.MemRefType))
                         ]
                         work += list(terminator(body(made)).operands)[:1] if made.regions else []
+
+
+def _named(around: Sequence[Sequence[int]], accesses: Sequence[Access], steps: Sequence[int]) -> list[str]:
+    """The names of loops, by what they go along: M is what A and C have, N what B and C have, K what A and B have.
+
+    Of two loops along M or N that are in each other, BLIS calls the outer one ic or jc, and the inner one ir or jr; along K, pc has loops
+    along M or N in it. A loop in which nothing but packing happens is called after that.
+    """
+    along = [_along(number, accesses) for number in range(len(steps))]
+    inside = [[inner for inner, outer in enumerate(around) if number in outer] for number in range(len(steps))]
+    names = []
+    for number, step in enumerate(steps):
+        what, inner = along[number], {along[each] for each in inside[number]}
+        if what in ("i", "j"):
+            names.append(f"{what}c" if what in inner else f"{what}r" if step > 1 else what)
+        else:
+            names.append("pc" if what == "k" and inner & {"i", "j"} else what)
+    return names
+
+
+def _along(loop: int, accesses: Sequence[Access]) -> str:
+    """What a loop goes along: "i" is M, "j" N, "k" K; or what it packs; otherwise `_LOOP`."""
+    inside = [each for each in accesses if loop in each.loops]
+    operands = {each.buffer.removeprefix(_PACKED) for each in inside}
+    packs = any(each.writes and each.buffer.startswith(_PACKED) for each in inside)
+    if packs and len(operands) == 1:
+        return f"pack {operands.pop()}"
+    moving = {each.buffer.removeprefix(_PACKED) for each in inside if loop in each.along}
+    if operands == {"C"} and all(each.writes for each in inside):
+        return "clear C"
+    known = {"AC": "i", "BC": "j", "AB": "k", "A": "i", "B": "j", "ABC": "batch"}
+    return known.get("".join(each for each in "ABC" if each in moving), _LOOP)
 
 
 def _asks_openmp(op: ir.Operation) -> bool:

@@ -42,9 +42,12 @@ class Product(Kind):
 
     def about(self, built: Record, knobs: Mapping[str, int]) -> dict[str, Any]:  # noqa: D102
         sizes = _recorded(built) | dict(knobs)
-        nest = moves.read(self.scheduled, built.texts, {})
+        nest = moves.read(self.scheduled, built.texts)
         drawn = blocks.of(self.scheduled, self.target, sizes)
-        shown = {"moves": nest and moves.as_json(nest, self.target), "drawings": [blocks.svg([each]) for each in drawn]}
+        shown = {
+            "moves": nest and moves.as_json(nest, self.target, self._threads),
+            "drawings": [blocks.svg([each]) for each in drawn],
+        }
         return super().about(built, knobs) | shown
 
 

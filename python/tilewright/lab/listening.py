@@ -18,6 +18,7 @@ def bound(host: str, port: int) -> socket.socket:
     try:
         line.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         line.bind((host, port))
+        line.listen()  # Whoever reads the address finds somebody there, who answers as soon as the server has started.
     except OSError as error:
         line.close()
         raise TilewrightError(

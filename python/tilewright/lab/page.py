@@ -12,8 +12,8 @@ from typing import Any
 from tilewright.errors import SpecError
 from tilewright.lab import bundle, shown
 
-LIMIT = 1 << 20
-"""Bytes of a page."""
+LIMIT = 10**6
+"""Bytes of a page: 1 MB."""
 _MOST = 1 << 28
 """Bytes of what a page holds."""
 _CUTS = (12_000, 3_000, 800, 200)

@@ -25,7 +25,7 @@ from tilewright.lab.problem import KINDS as KINDS_OF_SPECS
 from tilewright.lab.problem import read
 from tilewright.targets import registry
 
-KINDS = ("compile", "trace", "run", "text")
+KINDS = ("compile", "trace", "run", "text", "speeds")
 """What a page can ask for."""
 _MOST_BYTES = 1 << 20
 """Bytes of a request."""

@@ -16,6 +16,8 @@ from multiprocessing.connection import Connection
 from types import MappingProxyType
 from typing import Any
 
+from tilewright.bench import bandwidth
+from tilewright.bench.timing import cores
 from tilewright.emit import child
 from tilewright.errors import LoweringError, ScheduleError, SpecError, TilewrightError
 from tilewright.knobs import overridden
@@ -23,6 +25,7 @@ from tilewright.lab import filter, kinds, measuring, shown, wanted
 from tilewright.lab.kind import Kind
 from tilewright.lab.spares import READY
 from tilewright.runtime import step_trace
+from tilewright.targets import GpuTarget, require_runnable
 
 _BEFORE_THE_END = 0.3
 """Seconds before its limit at which a child prints where it is: `bubblewrap` would end it before it could when it is asked to end."""
@@ -75,8 +78,17 @@ def _run(request: dict[str, Any], kind: Kind, tell: child.Tell) -> dict[str, Any
     return measuring.measured(kind, plan, tell)
 
 
+def _speeds(request: dict[str, Any], kind: Kind, _tell: child.Tell) -> dict[str, Any]:
+    """10⁹ bytes a second from each level of memory, for as many cores."""
+    target = kind.target
+    if isinstance(target, GpuTarget):
+        raise SpecError(f"bandwidths of {target.name}", expected="a processor that runs here")
+    require_runnable(target)
+    return {"speeds": bandwidth.by_level(target, cores(request["threads"]))}
+
+
 _KINDS: Mapping[str, Callable[..., dict[str, Any]]] = MappingProxyType(
-    {"text": _text, "compile": _compile, "trace": _trace, "run": _run}
+    {"text": _text, "compile": _compile, "trace": _trace, "run": _run, "speeds": _speeds}
 )
 """What can be asked for."""
 

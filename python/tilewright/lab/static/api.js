@@ -23,7 +23,8 @@ export async function ask(kind, problem) {
     return await request(`api/${kind}`, { method: "POST", body: JSON.stringify(problem), signal: control.signal });
   } catch (error) {
     if (error.name === "AbortError") return null;
-    return { error: { kind: "Server", what: String(error.message || error), text: `The server does not answer: ${error.message || error}`, line: null } };
+    const what = `the server does not answer: ${error.message || error}`;
+    return { error: { kind: "Server", what, text: what, line: null, expected: null, remedy: "See whether `tilewright lab` still runs; its next start has another address, but what is behind # in this one stays" } };
   }
 }
 

@@ -1,21 +1,23 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// The code pane: assembly, hot loop, memory, numbers and the texts of the stages, one of them shown.
+// The code pane: assembly, hot loop, why it is as fast as it is, blocks, numbers, and what was kept to compare with; one of them shown.
 import { CodeView, unpack } from "./codeview.js";
-import { costTiles, hotLoop, memory } from "./cost.js";
+import { compared, facts } from "./compare.js";
+import { costTiles, hotLoop } from "./cost.js";
 import { SAME } from "./diff.js";
 import { byId, make } from "./dom.js";
 import { light, onLight, pin } from "./link.js";
 import { numbers, numberTiles } from "./numbers.js";
 import { isSaved } from "./saved.js";
+import { why } from "./why.js";
 
 // By name: the title, and whether there is something to show of an answer and of what ran.
 const views = {
   asm: ["Assembly", () => true],
   hot: ["Hot loop", () => true],
-  memory: ["Memory", () => true],
+  why: ["Why", () => true],
   drawings: ["Blocks", (answer) => answer.drawings.length],
   numbers: ["Numbers", (_, ran) => ran || !isSaved()],
-  differences: ["Compared", (answer) => answer.differences],
+  differences: ["Compared", (answer, _, kept) => kept || answer.differences],
 };
 
 export class Code {
@@ -23,6 +25,7 @@ export class Code {
     this.view = "asm";
     this.answer = null;
     this.ran = null;
+    this.kept = null; // What is compared with.
     this.busy = false;
     this.place = byId("view");
     byId("views").replaceChildren(...Object.entries(views).map(([name, [title]]) => make("button", { type: "button", role: "tab", id: `view-${name}`, "aria-selected": "false", onclick: () => this.choose(name) }, title)));
@@ -46,11 +49,20 @@ export class Code {
   clear() {
     this.answer = this.shown = this.ran = null;
     byId("tiles").replaceChildren();
-    this.place.replaceChildren();
+    byId("keep").hidden = true;
+    this.place.replaceChildren(make("p", { class: "empty" }, "The code is here as soon as the schedule compiles."));
   }
 
-  take(answer) {
+  // What was compiled, and of what.
+  take(answer, problem) {
     this.answer = answer;
+    this.problem = problem;
+    this.show();
+  }
+
+  // Keeps what is shown to compare what comes with it, or lets that go.
+  keep() {
+    this.kept = this.kept ? null : facts(this.problem, this.answer, this.ran);
     this.show();
   }
 
@@ -74,11 +86,13 @@ export class Code {
   show() {
     const answer = this.answer;
     if (!answer) return;
-    for (const [name, [, isThere]] of Object.entries(views)) byId(`view-${name}`).hidden = !isThere(answer, this.ran || this.busy);
+    for (const [name, [, isThere]] of Object.entries(views)) byId(`view-${name}`).hidden = !isThere(answer, this.ran || this.busy, this.kept);
     if (byId(`view-${this.view}`).hidden) {
       this.choose("asm");
       return;
     }
+    byId("keep").hidden = false;
+    byId("keep").setAttribute("aria-pressed", String(this.kept !== null));
     byId("tiles").replaceChildren(...numberTiles(answer, this.ran), ...costTiles(answer));
     this.place.classList.toggle("padded", this.view !== "asm");
     const top = this.place.scrollTop;
@@ -86,10 +100,10 @@ export class Code {
     else {
       const made = {
         hot: () => hotLoop(answer),
-        memory: () => memory(answer, this.ran),
+        why: () => why(answer, this.ran),
         drawings: () => [make("div", { class: "drawings" }, answer.drawings.map(drawing))],
         numbers: () => numbers(answer, this.ran, this.busy),
-        differences: () => [make("pre", { class: "nest" }, answer.differences)],
+        differences: () => (this.kept ? compared(this.kept, facts(this.problem, answer, this.ran)) : [make("pre", { class: "differences" }, answer.differences)]),
       }[this.view]();
       this.place.replaceChildren(...made.flat(2).filter(Boolean));
     }

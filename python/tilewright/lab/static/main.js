@@ -15,6 +15,8 @@ const wait = 150, small = 5e9;
 const fields = ["operator", "fields", "shape", "dtype", "layout", "epilogue", "prologue_b", "target"];
 const defaults = { operator: "product", fields: "", shape: "512x480x512", dtype: "f32", layout: "nn", epilogue: "", prologue_b: "", target: "host", beta: 0, threads: 1, knobs: {} };
 
+const speeds = new Map(); // By target and threads, what was asked of the machine's bandwidths.
+
 let facts, editor, knobs, steps, code, past, timer, asked = 0;
 
 function problem() {
@@ -74,6 +76,7 @@ async function compile() {
   state.write(wanted);
   forget("trace", "run", "machine");
   status("compiling", true);
+  byId("ir-pane").setAttribute("aria-busy", "true");
   const start = performance.now(), answer = await ask("compile", wanted);
   if (answer === null || mine !== asked) return;
   const took = (performance.now() - start) / 1e3;
@@ -83,24 +86,29 @@ async function compile() {
   byId("stale").hidden = !answer.error || !code.answer;
   if (!answer.error) {
     code.takeNumbers(null, false);
-    code.take(answer);
+    code.take(answer, wanted);
     knobs.show(answer.knobs);
     made(answer.texts);
     past.add(wanted, answer);
     status(`assembly in ${duration(took)}`);
     if (answer.flops && answer.flops < small && wanted.target === "host") run(wanted, mine);
-    if (answer.cubin) machine(answer, wanted.target, mine);
+    if (answer.cubin) machine(answer, wanted, mine);
   } else status("failed");
   const trace = await ask("trace", wanted);
   if (trace === null || mine !== asked) return;
-  if (!trace.steps) return;
+  byId("ir-pane").setAttribute("aria-busy", "false");
+  byId("stale-steps").hidden = Boolean(trace.steps) || !steps.trace;
+  if (!trace.steps) {
+    if (!steps.trace) steps.clear("There are no steps: the schedule did not begin.");
+    return;
+  }
   steps.take(trace);
   if (!answer.error) made(answer.texts, trace.texts);
 }
 
 // NVIDIA's machine code, which comes behind the rest: its disassembler takes long to start.
-async function machine(answer, target, mine) {
-  const made = await ask("machine", { cubin: answer.cubin, target });
+async function machine(answer, wanted, mine) {
+  const made = await ask("machine", { cubin: answer.cubin, target: wanted.target });
   delete answer.cubin;
   if (made === null || mine !== asked) return;
   if (made.error) answer.note = `The machine code is missing: ${made.error.text}`;
@@ -114,7 +122,7 @@ async function machine(answer, target, mine) {
     answer.code = "sass";
     answer.cost.mix = made.mix;
   }
-  code.take(answer);
+  code.take(answer, wanted);
 }
 
 async function run(wanted, mine) {
@@ -123,6 +131,20 @@ async function run(wanted, mine) {
   if (ran === null || mine !== asked) return;
   code.takeNumbers(ran, false);
   past.ran(wanted, ran, code.answer?.flops);
+  if (!ran.peak || !code.answer?.moves) return;
+  const measured = await bandwidths(wanted);
+  if (mine !== asked || !measured) return;
+  Object.assign(ran, measured.error ? { missing: measured.error.text } : { speeds: measured.speeds });
+  code.takeNumbers(ran, false);
+}
+
+// What this machine reads from each level of memory, measured once for a target and so many threads.
+async function bandwidths(wanted) {
+  const key = `${wanted.target} ${wanted.threads}`;
+  if (!speeds.has(key)) speeds.set(key, ask("speeds", wanted));
+  const found = await speeds.get(key);
+  if (!found || found.error) speeds.delete(key);
+  return found;
 }
 
 async function takeStrategy(name) {
@@ -157,6 +179,8 @@ function takeExample(name) {
   const found = facts.examples.find((each) => each.name === name);
   if (!found) return;
   code.clear();
+  steps.clear();
+  byId("stale-steps").hidden = true;
   const product = { ...found.product, threads: Number(found.product.threads || 1), beta: Number(found.product.beta || 0) };
   if (found.strategy) {
     put({ ...product, language: "mlir", text: "" });
@@ -196,7 +220,10 @@ async function share() {
 
 // One file that needs no server: the page with all that is shown in it.
 async function save() {
-  if (!code.answer || !steps.trace) return;
+  if (!code.answer || !steps.trace) {
+    status("nothing to save: it has to compile first");
+    return;
+  }
   const asks = problem(), title = `${state.described(asks)} for ${asks.target}`;
   status("saving", true);
   const file = await page(await state.packed({ problem: { ...asks, title }, answer: code.answer, trace: steps.trace, ran: code.ran }));
@@ -211,7 +238,7 @@ function showSaved({ problem: saved, answer, trace, ran }) {
   byId("title").textContent = document.title = saved.title;
   document.querySelector("#editor textarea").readOnly = true;
   put(saved);
-  code.take(answer);
+  code.take(answer, saved);
   code.takeNumbers(ran, false);
   knobs.show(answer.knobs);
   for (const each of document.querySelectorAll("#knobs input")) each.disabled = true;
@@ -234,6 +261,7 @@ function listen() {
   byId("example").onchange = (event) => { takeExample(event.target.value); event.target.value = ""; };
   byId("strategy").onchange = (event) => { takeStrategy(event.target.value); event.target.value = ""; };
   byId("run").onclick = () => run(problem(), asked);
+  byId("keep").onclick = () => code.keep();
   byId("share").onclick = share;
   byId("export").onclick = save;
   addEventListener("keydown", (event) => {

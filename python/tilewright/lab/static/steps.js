@@ -13,6 +13,7 @@ export class Steps {
     this.view = new CodeView(byId("ir"));
     this.steps = [];
     this.current = 0;
+    this.empty = "";
     this.key = "";
     byId("step-back").onclick = () => this.turn(-1);
     byId("step-next").onclick = () => this.turn(1);
@@ -36,6 +37,16 @@ export class Steps {
     const again = this.steps.findIndex((step, index) => same(step) && index >= at - 5 && index <= at + 5);
     const last = this.steps.findLastIndex((step) => step.changed && step.stage === "scheduled");
     this.current = this.failed ? this.steps.length - 1 : again >= 0 ? again : Math.max(0, last);
+    this.list();
+  }
+
+  // Shows nothing but a text: what is asked next has nothing to do with what is here.
+  clear(text = "The steps are here as soon as the schedule runs.") {
+    this.trace = null;
+    this.empty = text;
+    this.steps = [];
+    this.failed = "";
+    this.current = 0;
     this.list();
   }
 
@@ -110,7 +121,7 @@ export class Steps {
     if (!step) {
       byId("step-name").replaceChildren();
       byId("handles").replaceChildren();
-      byId("ir").replaceChildren(make("div", { class: "empty" }, this.failed ? "No step has run." : ""));
+      byId("ir").replaceChildren(make("div", { class: "empty" }, this.failed ? "No step has run." : this.empty));
       return;
     }
     const after = unpack(this.texts, step.after);
