@@ -146,7 +146,11 @@ def test_a_kernel_moves_its_operands_once_beyond_a_large_cache():
     assert moved["B"] == pytest.approx(64 * 128 * 4, rel=0.01)
     assert moved["C"] == pytest.approx(96 * 128 * 4, rel=0.01)
     assert {"packed A", "packed B"} <= set(found.buffers)
-    assert {"ic", "jr", "ir", "k", "pack A", "pack B"} >= {loop.name for loop in found.loops} >= {"jr", "ir", "k", "pack B"}
+    assert (
+        {"ic", "jr", "ir", "k", "pack A", "pack B"}
+        >= {loop.name for loop in found.loops}
+        >= {"jr", "ir", "k", "pack B"}
+    )
 
 
 def test_explain_measures_beside_the_model(tmp_path):
