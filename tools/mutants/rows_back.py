@@ -215,4 +215,26 @@ ROWS = (
         ("test_distributed.py",),
     ),
     Mutant("distributed/partition.py", " ^ turned[operand]", "", ("test_distributed.py",)),
+    Mutant(
+        "records/lookup.py",
+        "found = None if database is None else database.latest(key, said, threads)",
+        "found = None if database is None else next(iter(database.of(key, said, threads)), None)",
+        ("test_tuned.py", "test_tuning.py"),
+    ),
+    Mutant("records/machine.py", '        "caches": caches,\n', "", ("test_records.py", "test_nearest.py")),
+    Mutant(
+        "records/nearest.py",
+        '    if one.get("triple") != other.get("triple"):\n        return math.inf\n',
+        "",
+        ("test_nearest.py",),
+    ),
+    Mutant(
+        "records/nearest.py",
+        "key=lambda each: each[:2])",
+        "key=lambda each: (-each[0], each[1]))",
+        ("test_nearest.py",),
+    ),
+    Mutant(
+        "tuning/candidates.py", "return bool(known) and not spec.b_packed", "return bool(known)", ("test_nearest.py",)
+    ),
 )
