@@ -151,7 +151,8 @@ def records() -> tuple[Path | None, bool]:
     Raises:
         TilewrightError: As `load` does, of these.
     """
-    environ = ChainMap(overrides(), os.environ)
+    changed = _OVERRIDDEN.get()
+    environ = ChainMap(dict(changed), os.environ) if changed else os.environ
     return _records(environ), _flag(environ, "TILEWRIGHT_NO_RECORDS")
 
 
