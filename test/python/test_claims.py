@@ -5,7 +5,7 @@ import pytest
 import tilewright as tw
 from tilewright import targets
 from tilewright.cli import main
-from tilewright.emit import claims
+from tilewright.emit import claims, mca
 
 LOOP = """
 kernel:
@@ -45,6 +45,14 @@ def check(*given, text=LOOP):
 
 def test_claims_that_hold():
     check(*HOLD)
+
+
+@pytest.mark.skipif(mca.find_tool() is None, reason="llvm-mca is not installed")
+def test_the_busiest_port_is_known():
+    """Four loads on two ports take two cycles."""
+    check("pressure >= 2", "pressure <= cycles")
+    with pytest.raises(tw.ClaimError, match="pressure is 2"):
+        check("pressure < 2")
 
 
 @pytest.mark.parametrize("claim", FAIL)

@@ -55,6 +55,7 @@ _SIMULATED: Mapping[str, Callable[[mca.Analysis], float]] = MappingProxyType(
         "bound": lambda analysis: analysis.bound,
         "percent": lambda analysis: analysis.percent_of_bound,
         "ipc": lambda analysis: analysis.ipc,
+        "pressure": lambda analysis: max(analysis.pressure.values(), default=0.0),
     }
 )
 """What llvm-mca says of the hot loop, by name."""

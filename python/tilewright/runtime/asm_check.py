@@ -16,8 +16,8 @@ def check_asm(kernel: Kernel, *claims: str) -> None:
         kernel: The kernel, of a processor.
         *claims: Each a name, a comparison and a number, another name or a multiple of one: ``"fma == 24"``, ``"loads <= 0.5 * fma"``.
             Of the hot loop: instructions, fma, tile_products, multiplies, flops, loads, stores, spills, gathers, calls, blocks, depth; by
-            llvm-mca: cycles, bound, percent (of the multiply-add bound), ipc. ``count(vdivps)`` is how often a mnemonic occurs in the hot
-            loop, ``all.count(vdivps)`` in all of the kernel.
+            llvm-mca: cycles, bound, percent (of the multiply-add bound), ipc, pressure (busy cycles of the busiest
+            port). ``count(vdivps)`` is how often a mnemonic occurs in the hot loop, ``all.count(vdivps)`` in all of the kernel.
 
     Raises:
         ClaimError: A claim does not hold. It is an AssertionError too, so that tests show it as a failure.
