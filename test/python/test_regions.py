@@ -181,3 +181,15 @@ def test_one_row_or_column_is_loaded_without_a_mask(call, peels):
     with ir.Context():
         schedule = str(inner_product(case.spec, target, Blocking(**case.plan.sizes)))
     assert ("transform.loop.peel" in schedule) == peels
+
+
+def test_rules_are_learned_once(monkeypatch):
+    """A spec that is planned again, as where its kernel comes from the cache, has the cases that it had."""
+    spec, target = tw.MatmulSpec(m=None, n=72, k=88, a="f32", b="f32", c="f32"), targets.resolve("x86-64-v3")
+    first = cases.plan(spec, target, None)
+
+    def learned(*_: object) -> None:
+        pytest.fail("the rules are learned again")
+
+    monkeypatch.setattr(regions, "rules", learned)
+    assert cases.plan(spec, target, None) == first

@@ -6,6 +6,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from copy import copy
 from dataclasses import replace
+from functools import lru_cache
 from math import lcm
 
 from tilewright.dims import Dim, Extent, divided_by, extent, least, most
@@ -33,12 +34,21 @@ _SOME = tuple(Test(extent, least=1) for extent in "mnk")
 """What the other cases are for: calls with an extent of zero do not come there."""
 
 
+_KNOWN = 64
+"""Specs whose rules stay known in a process: to learn those of one takes 0.25 s (Zen 3), also where its kernel is in the cache."""
+
 _Rule = tuple[tuple[Test, ...], str, Variant]
 """What a call's extents have to be for a strategy, and for a variant of its code besides."""
 
 
-def _rules(spec: MatmulSpec, target: Target, threads: int) -> Iterator[_Rule]:
+@lru_cache(maxsize=_KNOWN)
+def _known_rules(spec: MatmulSpec, target: Target, threads: int) -> tuple[_Rule, ...]:
     """The rules, of which a call takes the first one that it fits."""
+    return tuple(_rules(spec, target, threads))
+
+
+def _rules(spec: MatmulSpec, target: Target, threads: int) -> Iterator[_Rule]:
+    """The rules as they are found, one by one."""
     yield from _tiny(spec, target)
     yield from _few(spec, target)
     large = select.first(spec, representative(spec, {}), target)
@@ -147,7 +157,7 @@ def plan(
     # Where strategies sum in different orders, or B is packed for one, there is one for all extents.
     in_order = select.PANELS if spec.deterministic and spec.widens else None
     one = name or in_order or (select.ALONG_K if spec.b_packed and few_columns.pays(spec, target) else None)
-    rules = _in_depths(spec, (), one, Variant()) if one else _rules(spec, target, threads)
+    rules = _in_depths(spec, (), one, Variant()) if one else _known_rules(spec, target, threads)
     cases: list[Case] = []
     for rule in (*rules, *_rest(spec, target)):
         case = _case(spec, target, rule, overrides, threads)
