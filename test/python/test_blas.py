@@ -7,6 +7,7 @@ import os
 import shutil
 import subprocess
 import sys
+import unittest.mock
 from dataclasses import replace
 
 import blas_calls
@@ -276,6 +277,8 @@ def test_running_refuses_what_is_not_there(library, capfd):
     assert "nowhere.so: no library" in capfd.readouterr().err
     assert main(["blas", "run", "--library", str(library), "/nowhere/program"]) == 2
     assert "/nowhere/program: cannot run it" in capfd.readouterr().err
+    with unittest.mock.patch.object(build, "build", side_effect=AssertionError("built for nothing")):
+        assert main(["blas", "run", "/nowhere/program"]) == 2
     with pytest.raises(SpecError, match="letters are"):
         build.build("nowhere", letters=["q"])
 

@@ -6,6 +6,7 @@ from __future__ import annotations
 import ctypes
 import json
 import os
+import shutil
 import subprocess
 import tempfile
 import time
@@ -64,6 +65,16 @@ class Served:
         return found + [f"  {spec} {count} times" for spec, count in most_work(self.products, 5).items()]
 
 
+def check_program(name: str) -> None:
+    """Checks that a program can be started, before a library is built for it.
+
+    Raises:
+        TilewrightError: It is not there, or cannot be executed.
+    """
+    if shutil.which(name) is None:
+        raise TilewrightError("cannot run it", where=name, expected="a program, by its path or on PATH")
+
+
 def run(command: Sequence[str], library: Path) -> Served:
     """Runs a program with a BLAS before all others, and waits for its end.
 
@@ -72,6 +83,7 @@ def run(command: Sequence[str], library: Path) -> Served:
     Raises:
         TilewrightError: The program cannot be started, or the library is not there.
     """
+    check_program(command[0])
     if not library.is_file():
         raise TilewrightError("no library", where=str(library), expected="what tilewright blas build made")
     with tempfile.TemporaryDirectory(prefix="tilewright-") as folder:

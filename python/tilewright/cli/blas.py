@@ -82,6 +82,7 @@ def run(library: str | None, gain: bool, command: tuple[str, ...]) -> int:
     from tilewright.blas import build as built
     from tilewright.blas import running
 
+    running.check_program(command[0])
     with tempfile.TemporaryDirectory(prefix="tilewright-") as folder:
         file = Path(library) if library else _only(built.build(folder, ["host"]).files)
         served = running.run(command, file)
