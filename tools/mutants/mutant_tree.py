@@ -13,7 +13,7 @@ from pathlib import Path
 
 from mutant import PACKAGE, ROOT
 
-_BUILT = ("mlir", "bin", "*.so", "*.pyi")
+_BUILT = ("mlir", "bin", "*.so", "*.pyi", "standalone/*.so", "standalone/*.pyi")
 """What the build leaves in the package: linked, not copied."""
 
 
@@ -36,8 +36,9 @@ def copy(to: Path) -> Path:
             shutil.copy2(ROOT / name, to / name)
     for pattern in _BUILT:
         for built in (ROOT / PACKAGE).glob(pattern):
-            if not (to / PACKAGE / built.name).exists():
-                (to / PACKAGE / built.name).symlink_to(built)
+            place = to / PACKAGE / built.relative_to(ROOT / PACKAGE)
+            if not place.exists():
+                place.symlink_to(built)
     (to / "build").mkdir(exist_ok=True)
     toolchain = ROOT / "build" / "toolchain.json"
     if toolchain.exists():
