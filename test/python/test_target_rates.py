@@ -131,6 +131,8 @@ def test_one_512_bit_multiply_add_a_cycle_on_zen_4():
         ("znver5", "AuthenticAMD 26 2", "znver5"),
         ("znver5", "AuthenticAMD 26 36", "znver5"),  # With units of 256 bits: nothing is known of it.
         ("znver4", "AuthenticAMD 25 17", "znver4"),
+        ("znver3", "AuthenticAMD 25 1", "znver3"),
+        ("znver3", "AuthenticAMD 23 49", "x86-64-v3"),  # Zen 2
         ("x86-64-v3", "AuthenticAMD 25 17", "x86-64-v3"),  # Without AVX-512 its vectors are others.
         ("neoverse-v2", "0x41 0xd49", "neoverse-n2"),
         ("neoverse-n1", "0x41 0xd0b", "cortex-a76"),

@@ -38,24 +38,28 @@ _MIB = 1024 * _KIB
 _V1 = frozenset({"cmov", "cx8", "fxsr", "mmx", "sse", "sse2", "x87"})
 _V2 = _V1 | {"crc32", "cx16", "popcnt", "sahf", "sse3", "sse4.1", "sse4.2", "ssse3"}
 _V3 = _V2 | {"avx", "avx2", "bmi", "bmi2", "f16c", "fma", "lzcnt", "movbe", "xsave"}
+_ZEN_3 = _V3 | {"sse4a"}
 _V4 = _V3 | {"avx512bw", "avx512cd", "avx512dq", "avx512f", "avx512vl"}
 _CASCADE_LAKE = _V4 | {"avx512vnni"}
 _ICE_LAKE = _CASCADE_LAKE | {
     *("avx512bitalg", "avx512ifma", "avx512vbmi", "avx512vbmi2", "avx512vpopcntdq", "gfni"),
 }
-_ZEN_4 = _ICE_LAKE | {"avx512bf16", "sse4a"}
+_ZEN_4 = _ICE_LAKE | _ZEN_3 | {"avx512bf16"}
 _ZEN_5 = _ZEN_4 | {"avx512vp2intersect", "avxvnni"}
 _SAPPHIRE_RAPIDS = _ICE_LAKE | {"amx-bf16", "amx-int8", "amx-tile", "avx512bf16", "avx512fp16", "avxvnni"}
 _GRANITE_RAPIDS = _SAPPHIRE_RAPIDS | {"amx-fp16"}
 
 
-_ZEN_3 = {
+_ZEN_3_CORE = {
     "fma_per_cycle": 2,
     "fma_latency": 4,
     "loads_per_cycle": 2,
-    "rates": "Zen 3: two multiplies and two adds a cycle (AMD 56665); adds of 4 cycles, as the slowest of other cores",
+    "rates": "Zen 3: two multiply-adds of 4 cycles, and two 256-bit loads, a cycle (AMD 56665)",
     "model_cpu": "znver3",
     "adds_apart": True,
+}
+_BASELINE = _ZEN_3_CORE | {
+    "rates": "Zen 3: two multiplies and two adds a cycle (AMD 56665); adds of 4 cycles, as the slowest of other cores",
 }
 _HASWELL = {
     "fma_per_cycle": 2,
@@ -152,7 +156,7 @@ _ROWS = (
     _row(
         "x86-64",
         _V1,
-        _ZEN_3,
+        _BASELINE,
         bits=128,
         tune_cpu="x86-64",
         **_SMALL,
@@ -162,7 +166,7 @@ _ROWS = (
     _row(
         "x86-64-v2",
         _V2,
-        _ZEN_3,
+        _BASELINE,
         bits=128,
         tune_cpu="x86-64",
         **_SMALL,
@@ -177,6 +181,17 @@ _ROWS = (
         tune_cpu="x86-64-v3",
         **_SMALL,
         source="x86-64 psABI level v3; caches of Haswell (Intel 248966)",
+    ),
+    _row(
+        "znver3",
+        _ZEN_3,
+        _ZEN_3_CORE,
+        bits=256,
+        tune_cpu="x86-64-v3",
+        l1=Cache(32 * _KIB, ways=8),
+        l2=Cache(512 * _KIB, ways=8),
+        l3=Cache(32 * _MIB, ways=16, cpus=16),
+        source="AMD 56665, Software Optimization Guide for AMD EPYC 7003 Processors; L3 of one complex of 8 cores",
     ),
     _row(
         "x86-64-v4",
@@ -310,6 +325,8 @@ _LINUX = Linux(
 # from Zen 4. Zen 5's cores with units of 256 bits (models 0x20 to 0x3f and 0x60 to 0x6f) are left to `targets --check`.
 _CORES: Mapping[str, str] = MappingProxyType(
     {
+        # Zen and Zen 2 have what Zen 3 has; Zen 2's multiply-add takes 5 cycles, as Haswell's.
+        **{f"AuthenticAMD 23 {model}": "x86-64-v3" for model in range(0x100)},
         **{
             f"AuthenticAMD 25 {model}": "znver4"
             for model in (*range(0x10, 0x20), *range(0x60, 0x80), *range(0xA0, 0xB0))

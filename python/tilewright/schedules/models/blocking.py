@@ -30,6 +30,11 @@ from tilewright.targets.dots import Dot
 # multiply-adds) runs at 0.92 of the rate of a 6 x 4 tile (10 loads), which a quarter of a slot a load explains.
 _LOAD_COST = 0.25
 
+_B_COST = 1 / 6
+"""Cycles that a vector of B costs in their place with fewer registers, whose tiles are narrow: loads of A hide. Measured on Zen 3, packed,
+240 x 240 x 240 in f32, in GFLOP/s: 6 x 2 vectors 93.5, 4 x 3 93.9, 5 x 2 93.3, 4 x 2 91.6, 3 x 3 88.8, 2 x 5 85.2, 2 x 4 85.0.
+A level's cores may start four operations a cycle, of which loads take some: llvm-mca has 6 x 2 at 83 % of Haswell's bound."""
+
 _LOAD_OPERATIONS = 2
 """Micro-operations of a load with its share of the counters and addresses of the loop, of a target whose `issue_per_cycle` is known.
 LLVM's model of neoverse-n1 has 14 x 4 sums of f32 at 7.8 cycles a step, and 8 x 8 at 8.0."""
@@ -83,6 +88,9 @@ _STREAMS = 16
 rows as there are registers for, 30, and with 16: 2048 x 8 x 1000 68 and 99 GFLOP/s, 2048 x 4 x 1000 33 and 48, 1000 x 5 x 1111 61 and
 62, 1000 x 12 x 300 82 and 82, 300 x 8 x 100 101 and 99."""
 
+_BESIDE_ROWS = 6
+"""Registers beside the sums of an unpacked tile one vector wide."""
+
 _LEAST_VECTOR_BITS = 128
 """The narrowest vectors that a register is used in parts of."""
 
@@ -90,8 +98,8 @@ _LEAST_SUMS = 8
 """Vectors of sums that few rows have at least on x86-64, which is also how many lines of B are on their way: 1 x 4096 x 4096 in f32 on
 Zen 5 with 8 18.9 GFLOP/s, with 4 17.0."""
 
-ROWS_IN_L3, _ROWS_FROM_MEMORY, _MANY_REGISTERS = 5, 10, 32
-"""Rows from which `streamed` takes blocks of a B that the last-level cache holds, or memory; and registers that it wants for that."""
+ROWS_IN_L3, _ROWS_FROM_MEMORY, MANY_REGISTERS = 5, 10, 32
+"""Rows from which `streamed` takes blocks of a B that the last-level cache holds, or memory; and registers that columns of it want."""
 _LINES_OF_A_TILE, _BLOCK_LINES = 4, 16
 """Lines of a row of B at most in a streamed tile, and in a block whose rows are in the same sets of L2."""
 _COLUMN_DEPTH, _COLUMN_VECTORS = 512, (8, 4)
@@ -136,7 +144,10 @@ def tile_cycles(target: Target, mr: int, vectors: int, lanes: int = 1, rows: int
     if target.issue_per_cycle:
         issue = (mr * vectors + _LOAD_OPERATIONS * loads) / target.issue_per_cycle
         return max(busy, loads / target.loads_per_cycle, target.fma_latency, issue)
-    return max(busy, loads / target.loads_per_cycle, target.fma_latency) + _LOAD_COST * loads / target.loads_per_cycle
+    longest = max(busy, loads / target.loads_per_cycle, target.fma_latency)
+    if target.vector_registers < MANY_REGISTERS and not target.is_level:
+        return longest + _B_COST * vectors
+    return longest + _LOAD_COST * loads / target.loads_per_cycle
 
 
 def lanes_for(spec: MatmulSpec, target: Target) -> int:
@@ -434,7 +445,8 @@ def unpacked_blocking(spec: MatmulSpec, target: Target) -> Blocking:
     held = rows_in_l1(target, spec.k * spec.a_type.bytes)
     most = min(max(spec.m, 1), max(held - 1, 1) if held < _ROWS_OF_A_TILE else held)
     if spec.n <= lanes:
-        most = min(most, _STREAMS)
+        # With twelve rows and 16 registers sums are spilled where steps are unrolled: f32 300 x 8 x 100 32 GFLOP/s, with ten 74 (Zen 3).
+        most = min(most, _STREAMS, target.vector_registers - _BESIDE_ROWS)
     dot = target.dots(*spec.multiplied)[-1]
     far = _FAR_VECTOR if _reads_b_from_afar(spec, target) else 0.0
     given = {"lanes": lanes, "padded": False, "held": _interleaving(dot, target), "far": far}
@@ -454,7 +466,7 @@ def _interleaving(dot: Dot, target: Target) -> int:
 
     Without them LLVM moves all sums about in every step: bf16 18 x 44 x 390 with 9 x 48 sums took 1.7 times as long as packed (Zen 5).
     """
-    return dot.depth // 2 + 1 if dot.depth > 1 and target.vector_registers >= _MANY_REGISTERS else 0
+    return dot.depth // 2 + 1 if dot.depth > 1 and target.vector_registers >= MANY_REGISTERS else 0
 
 
 def _reads_b_from_afar(spec: MatmulSpec, target: Target) -> bool:
@@ -569,7 +581,7 @@ def _comes_from_memory(spec: MatmulSpec, target: Target) -> bool:
 
 def _takes_columns(spec: MatmulSpec, target: Target) -> bool:
     """Whether `streamed` takes tiles with all rows of C: they are few, and a vector is a line."""
-    if target.fma_per_cycle == 1 or target.vector_registers < _MANY_REGISTERS or spec.b_stored.bits <= 8:
+    if target.fma_per_cycle == 1 or target.vector_registers < MANY_REGISTERS or spec.b_stored.bits <= 8:
         return False
     first, from_memory, held = _ROWS_BY_COLUMNS[spec.widens]
     rows = from_memory if _comes_from_memory(spec, target) else held
@@ -578,7 +590,7 @@ def _takes_columns(spec: MatmulSpec, target: Target) -> bool:
 
 def _takes_blocks(spec: MatmulSpec, target: Target) -> bool:
     """Whether `streamed` takes blocks of B: registers hold two vectors of some rows, and whole rows do not come faster from memory."""
-    if target.fma_per_cycle == 1 or target.vector_registers < _MANY_REGISTERS or spec.m < ROWS_IN_L3:
+    if target.fma_per_cycle == 1 or spec.m < ROWS_IN_L3:
         return False
     return spec.m >= _ROWS_FROM_MEMORY or not _comes_from_memory(spec, target)
 

@@ -19,6 +19,10 @@ _LOSSES = {False: 1.1, True: 1.5}
 _FROM_MEMORY = 1.2
 """The same where A comes from memory in short rows: along N, they come in many streams. 32768 x 8 x 512 in f32: 80 GFLOP/s, along K 95
 (Zen 4)."""
+_FEW_COLUMNS = 5
+"""Columns at most of a tile where there are fewer than 32 registers: three quarters of 16 registers leave too few for A
+and B. Measured on Zen 3, in f32, 3 x 4, 2 x 4 and 2 x 5 sums, in GFLOP/s: 512 x 8 x 512 42, 66, 69; 512 x 4 x 512 50, 66, 66; 512 x 7 x 333
+46, 64, 61."""
 _SHORT, _SHORT_IN_MEMORY = 1024, 2048
 """Bytes of a row of A below which it ends before the hardware fetches far ahead: in a cache, and in memory."""
 
@@ -76,6 +80,9 @@ def tile(spec: MatmulSpec, target: Target) -> tuple[int, int]:
     8192 x 8 x 2048 47, 74, 86, and 32768 x 8 x 512 96, 86, 88.
     """
     registers = target.vector_registers
+    if registers < 32:
+        nr = even(spec.n, _FEW_COLUMNS)
+        return even(most(spec.m), max(1, registers * 5 // 8 // nr)), nr
     together = spec.k * spec.a_type.bytes < _SHORT or _comes_in_short_rows(spec, target)
     nr = even(spec.n, registers // 4 if together else 4)
     mr = registers * 5 // 8 // nr if together else registers * 3 // 4 // nr

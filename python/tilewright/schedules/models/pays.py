@@ -13,6 +13,9 @@ _ROWS_FROM_MEMORY = 8
 1.28, 12 1.22, 16 1.60, 24 1.75 (Zen 5)."""
 ROWS_TO_PACK = 32
 """Rows of A below which packing B, a read and a write of it, is not repaid."""
+_ROWS_TO_PACK_NARROW = 13
+"""The same with fewer than 32 registers, whose narrow tiles each read a B from beyond L2 again. On Zen 3, f32, unpacked, streamed and
+packed, in GFLOP/s: 12 x 3000 x 2000 67, 59, 42; 16 x 2048 x 2048 45, 69, 48; 24 x 4096 x 1024 38, 64, 63."""
 _L2_SHARES = 2
 """Times L2 that a B may take before its panels come from beyond it."""
 _PACKING_CYCLES = 0.3
@@ -245,7 +248,8 @@ def _copies_b(spec: MatmulSpec, target: Target) -> bool:
     b_bytes = spec.k * spec.n * element.bytes
     # From memory, nothing fetches a tile's rows of B ahead of their use: packing does, where nothing goes through B once.
     far = spec.a_transposed and b_bytes >= blocking.held_bytes(target) // 2
-    return spec.rows_of_b >= (_ROWS_FROM_MEMORY if far else ROWS_TO_PACK) and b_bytes > _L2_SHARES * target.l2.bytes
+    least = _ROWS_TO_PACK_NARROW if target.vector_registers < blocking.MANY_REGISTERS else ROWS_TO_PACK
+    return spec.rows_of_b >= (_ROWS_FROM_MEMORY if far else least) and b_bytes > _L2_SHARES * target.l2.bytes
 
 
 def is_one_panel(spec: MatmulSpec, target: Target) -> bool:
