@@ -19,7 +19,7 @@ import fake_driver
 import ml_dtypes
 import numpy as np
 import pytest
-from tilewright.bench.card import aims, bundle, measure, page, peers, plan, timing, tools, triton_peer
+from tilewright.bench.card import aims, bundle, estimate, measure, page, peers, plan, timing, tools, triton_peer
 from tilewright.bench.card.__main__ import main
 from tilewright.bench.card.cublaslt import CublasLt, Matrix
 from tilewright.bench.card.guarded import guarded
@@ -31,6 +31,7 @@ from tilewright.cli import main as tilewright
 from tilewright.emit import versions
 from tilewright.emit.gpu import able, tool
 from tilewright.errors import TargetError, TilewrightError
+from tilewright.runtime.emulated_time import CLOCK_GHZ
 from tilewright.schedules.gpu_strategies import ATTENTION_STRATEGIES
 from tilewright.targets import nvidia
 
@@ -374,6 +375,35 @@ def test_verdicts() -> None:
     )
 
 
+def test_without_a_card_aims_are_estimated_by_the_model_and_marked_as_such() -> None:
+    rows = {what: (wanted, text, verdict) for what, wanted, text, verdict in estimate.bars()}
+    assert list(rows) == [aim.what for aim in aims.AIMS]
+    timings = list(plan.timings())
+    for each in estimate.records(timings):
+        # The model predicts nothing that exceeds its own limit; a kernel behind a product lowers the peers' limit.
+        ratio = estimate.SOURCE.ratio(each)
+        assert ratio is not None
+        assert 0.4 < ratio <= 1 or each["epilogue"]
+    # By hand: 2048 products of 16 bits a cycle and multiprocessor, of 132.
+    (record,) = estimate.records([("bf16", "nn", parse_shape("8192x8192x8192"), "")])
+    assert record["rates"][estimate.LIMIT]["tflops"] == pytest.approx(2 * 2048 * 132 * CLOCK_GHZ * 1e-3)
+    # Of one row, the weights' bytes count: 2623 a cycle.
+    (record,) = estimate.records([("bf16", "nt", parse_shape("1x4096x4096"), "")])
+    cycles = 2 * (4096 * 4096 + 2 * 4096) / 2623
+    assert record["rates"][estimate.LIMIT]["tflops"] == pytest.approx(2 * 4096**2 / cycles * CLOCK_GHZ * 1e-3)
+    for wanted, text, verdict in rows.values():
+        reached = float(text.partition(",")[0])
+        assert verdict == "open" or reached >= float(wanted.split()[1])
+    text = page.markdown([], "c", estimate.bars())
+    assert "Estimates, not measured" in text
+    assert "warpgroup_time.py" in text
+    # Where there is a measured ratio, there is no estimate.
+    rates = {"tilewright": {"tflops": 1.0}, "torch": {"tflops": 1.0}}
+    timed: dict[str, Any] = {"step": "s", "kind": "time", "types": "bf16", "rates": rates}
+    assert aims.is_measured([timed])
+    assert not aims.is_measured([{**timed, "rates": {"tilewright": {"tflops": 1.0}}}])
+
+
 def test_what_is_wrong_is_said() -> None:
     wrong = {
         "step": "check x",
@@ -409,6 +439,8 @@ def test_the_command(small: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert status == 0, said.err
     assert "python -m tilewright.bench.card" in " ".join(said.out.split())
     assert "a made-up card" in (small / "card.md").read_text()
+    assert "Estimates, not measured" in (small / "card.md").read_text()
+    assert said.out.count("by the model: ") == len(aims.AIMS)
     assert tilewright(["bench", "card", str(small), "--threads", "2"]) == 2
     assert "No such option" in capsys.readouterr().err
 

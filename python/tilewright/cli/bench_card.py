@@ -28,7 +28,7 @@ def card(folder: str, budget: float | None, quick: bool, report: str | None, com
 
     Exits with status 1 when something is wrong.
     """
-    from tilewright.bench.card import bundle, measure, page
+    from tilewright.bench.card import aims, bundle, estimate, measure, page
 
     outputs = Outputs.of({"report": report, "command": command}, f"card {folder}{' --quick' * quick}")
     outputs.check()
@@ -46,8 +46,10 @@ def card(folder: str, budget: float | None, quick: bool, report: str | None, com
                 markup=False,
             )
             records = measure.read(bundled)
-    if records:
-        outputs.write_page(page.markdown(records, outputs.command))
+    expected = [] if aims.is_measured(records) else estimate.bars()
+    outputs.write_page(page.markdown(records, outputs.command, expected))
+    for row in expected:
+        out.print("by the model: " + " | ".join(row), soft_wrap=True, markup=False)
     failures += page.failures(records)
     for line in failures:
         out.print(line, soft_wrap=True, markup=False)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""The performance goals on a card, as data, and whether records meet them."""
+"""The performance goals on a card, as data, and whether records, measured or the model's, meet them."""
 
 from __future__ import annotations
 
@@ -58,11 +58,28 @@ AIMS = (
 )
 
 
-def ratio(record: Record) -> float | None:
-    """Our rate over the better one of the vendor's; None where that was not measured."""
-    rates = record["rates"]
-    vendor = [rates[name]["tflops"] for name in peers.VENDORS if name in rates]
-    return rates["tilewright"]["tflops"] / max(vendor) if vendor else None
+@dataclass(frozen=True, slots=True)
+class Source:
+    """Where rates come from.
+
+    Attributes:
+        beside: Names of the rates of which the best is compared with ours.
+        met: The verdict where an aim is reached.
+        missed: That where it is not.
+    """
+
+    beside: Sequence[str]
+    met: str
+    missed: str
+
+    def ratio(self, record: Record) -> float | None:
+        """Our rate over the best of the others; None where there is none."""
+        rates = record["rates"]
+        others = [rates[name]["tflops"] for name in self.beside if name in rates]
+        return rates["tilewright"]["tflops"] / max(others) if others else None
+
+
+MEASURED = Source(peers.VENDORS, "met", "not met")
 
 
 def verdicts(records: Sequence[Record]) -> Iterator[tuple[str, str, str, str]]:
@@ -79,11 +96,21 @@ def verdicts(records: Sequence[Record]) -> Iterator[tuple[str, str, str, str]]:
         seen = {each["step"] for each in some} & wanted
         verdict = "not met" if right < len(some) else "met" if seen == wanted else "not all measured"
         yield what, f"all {len(wanted)}", f"{right} of {len(some)}", verdict
+    yield from bars(records)
+
+
+def bars(records: Sequence[Record], source: Source = MEASURED) -> Iterator[tuple[str, str, str, str]]:
+    """Of each ratio that is aimed at the same as `verdicts`."""
     for aim in AIMS:
-        yield aim.what, f"{'≥' if aim.least != 1 else '>'} {aim.least:.2f}", *_verdict(aim, records)
+        yield aim.what, f"{'≥' if aim.least != 1 else '>'} {aim.least:.2f}", *_verdict(aim, records, source)
 
 
-def _verdict(aim: Aim, records: Sequence[Record]) -> tuple[str, str]:
+def is_measured(records: Sequence[Record]) -> bool:
+    """Whether any ratio was measured."""
+    return any(each["kind"] == "time" and "rates" in each and MEASURED.ratio(each) is not None for each in records)
+
+
+def _verdict(aim: Aim, records: Sequence[Record], source: Source) -> tuple[str, str]:
     wanted = {
         (layout, str(shape))
         for name, layout, shape, epilogue in plan.timings()
@@ -93,7 +120,7 @@ def _verdict(aim: Aim, records: Sequence[Record]) -> tuple[str, str]:
     for each in records:
         if each["kind"] != "time" or "rates" not in each:
             continue
-        found, about = ratio(each), (each["types"], each["layout"], each["epilogue"], each["shape"])
+        found, about = source.ratio(each), (each["types"], each["layout"], each["epilogue"], each["shape"])
         if found is not None and aim.takes(*about):
             ratios[each["layout"], each["shape"]] = found
     if not ratios:
@@ -104,5 +131,5 @@ def _verdict(aim: Aim, records: Sequence[Record]) -> tuple[str, str]:
     reached = geometric_mean(ratios.values()) if aim.mean else least
     is_met = reached > aim.least if aim.least == 1 else reached >= aim.least
     if not is_met:
-        return text, "not met"
-    return text, "met" if len(ratios) == len(wanted) else "met so far"
+        return text, source.missed
+    return text, source.met if len(ratios) == len(wanted) else f"{source.met} so far"

@@ -19,16 +19,20 @@ _CYCLE: Mapping[str, int] = MappingProxyType({"bf16": 4096, "f16": 4096, "f8E4M3
 multiprocessors and clock."""
 
 
-def markdown(records: Sequence[Record], command: str) -> str:
+def markdown(records: Sequence[Record], command: str, expected: Sequence[tuple[str, str, str, str]] = ()) -> str:
     """The page.
 
     Args:
         records: What `measure.run` returned.
         command: What was run.
+        expected: The bars by the model, of `estimate.bars`, where nothing is timed.
     """
+    if not records:
+        return "\n".join(["# Not measured: no card", *_expected(expected)]) + "\n"
     parts = (_aims, _broken, _layouts, _tools, _checks, _times, tuned.section)
     lines = ["# Measured on a card", "", *_facts(records, command)]
-    return "\n".join([*lines, *(line for part in parts for line in part(records))]) + "\n"
+    lines += [line for part in parts for line in part(records)]
+    return "\n".join([*lines, *_expected(expected)]) + "\n"
 
 
 def failures(records: Sequence[Record]) -> list[str]:
@@ -61,6 +65,16 @@ def _wrong(record: Record) -> str:
 def _aims(records: Sequence[Record]) -> Iterator[str]:
     yield from ("", "## What is aimed at", "", "Ratios are to the better one of cuBLASLt and torch.", "")
     yield from table(("", "wanted", "measured", "verdict"), aims.verdicts(records), "llll")
+
+
+def _expected(bars: Sequence[tuple[str, str, str, str]]) -> Iterator[str]:
+    if bars:
+        yield from ("", "## What is aimed at, by the model", "")
+        yield "Estimates, not measured: by the model of sizes, `schedules/gpu/warpgroup_time.py`, of a card with the multiprocessors of"
+        yield "an H100 and the memory of an H200. Ratios are to a limit that no kernel exceeds, the rate of the tensor cores or of"
+        yield "memory, as the model has no rate of cuBLASLt. An aim that is reached beside the limit is expected; another one is open."
+        yield ""
+        yield from table(("", "wanted", "estimate, of the limit", "verdict"), bars, "llll")
 
 
 def _broken(records: Sequence[Record]) -> Iterator[str]:

@@ -20,7 +20,7 @@ from tilewright.schedules.gpu.warpgroup import (
     row_of,
     sums_fit,
 )
-from tilewright.schedules.gpu.warpgroup_time import SUM_BYTES, Work, cycles, traffic
+from tilewright.schedules.gpu.warpgroup_time import SUM_BYTES, Work, cycles, least_cycles, traffic
 from tilewright.schedules.steps.block_tile import with_sizes
 from tilewright.spec import MatmulSpec
 from tilewright.targets.gpu import GpuTarget
@@ -154,6 +154,12 @@ def predicted(spec: MatmulSpec, made: WarpGroupTile) -> float | None:
     """The model's prediction of the cycles of a product with some sizes; None where not all extents are known."""
     work = _work(spec)
     return None if work is None else cycles(work, made)
+
+
+def least(spec: MatmulSpec) -> float | None:
+    """The cycles that no kernel is faster than; None where not all extents are known."""
+    work = _work(spec)
+    return None if work is None else least_cycles(work)
 
 
 def _shape(spec: MatmulSpec, target: GpuTarget, usual: Mapping[str, int]) -> dict[str, int]:

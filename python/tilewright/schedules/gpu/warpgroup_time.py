@@ -106,6 +106,12 @@ def cycles(work: Work, sizes: WarpGroupTile) -> float:
     return max(processors, end + traffic(work, sizes) / L2_BYTES, end + memory)
 
 
+def least_cycles(work: Work) -> float:
+    """Cycles that no kernel is faster than: those of the tensor cores of all multiprocessors, or those of memory."""
+    products = work.batch * work.m * work.n * work.k * work.bytes_in / (ROWS * COLUMNS_A_CYCLE * DEPTH_BYTES)
+    return max(products / resident(1), work.memory_bytes / _MEMORY_BYTES)
+
+
 def traffic(work: Work, sizes: WarpGroupTile) -> float:
     """Bytes of A and B that leave the L2 cache, what lies outside of them included."""
     blocks = _tiles(work, sizes) * sizes.shared
