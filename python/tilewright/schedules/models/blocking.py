@@ -100,6 +100,9 @@ Zen 5 with 8 18.9 GFLOP/s, with 4 17.0."""
 
 ROWS_IN_L3, _ROWS_FROM_MEMORY, MANY_REGISTERS = 5, 10, 32
 """Rows from which `streamed` takes blocks of a B that the last-level cache holds, or memory; and registers that columns of it want."""
+_ROWS_IN_L3_NARROW = 8
+"""Rows from which it does so with fewer registers. On Zen 3, f32, whole rows and blocks, in GFLOP/s: 5 x 2048 x 2048 54.6, 50.4; 6 x 1500 x
+1500 60.8, 53.0; 8 x 2048 x 2048 45.0, 50.3; 8 x 1024 x 1024 46.6, 53.6."""
 _LINES_OF_A_TILE, _BLOCK_LINES = 4, 16
 """Lines of a row of B at most in a streamed tile, and in a block whose rows are in the same sets of L2."""
 _COLUMN_DEPTH, _COLUMN_VECTORS = 512, (8, 4)
@@ -590,7 +593,8 @@ def _takes_columns(spec: MatmulSpec, target: Target) -> bool:
 
 def _takes_blocks(spec: MatmulSpec, target: Target) -> bool:
     """Whether `streamed` takes blocks of B: registers hold two vectors of some rows, and whole rows do not come faster from memory."""
-    if target.fma_per_cycle == 1 or spec.m < ROWS_IN_L3:
+    least = ROWS_IN_L3 if target.vector_registers >= MANY_REGISTERS else _ROWS_IN_L3_NARROW
+    if target.fma_per_cycle == 1 or spec.m < least:
         return False
     return spec.m >= _ROWS_FROM_MEMORY or not _comes_from_memory(spec, target)
 
