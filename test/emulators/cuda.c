@@ -75,10 +75,11 @@ static Status cuDevicePrimaryCtxRetain(void **context, int device) {
   return *context = (void *)(uintptr_t)(0x1000 + device), success;
 }
 static Status cuDevicePrimaryCtxRelease(int device) { return (void)device, success; }
-static Status cuCtxGetCurrent(void **context) { return *context = (void *)current_context, success; }
-static Status cuCtxSetCurrent(void *context) { return current_context = (uintptr_t)context, success; }
+static Status cuCtxGetCurrent(void **context) { return note("context"), *context = (void *)current_context, success; }
+static Status cuCtxSetCurrent(void *context) { return note("context"), current_context = (uintptr_t)context, success; }
 static Status cuCtxPushCurrent(void *context) { return cuCtxSetCurrent(context); }
 static Status cuCtxGetDevice(int *device) {
+  note("context");
   return current_context ? (*device = (int)(current_context - 0x1000), success) : 201;
 }
 static Status cuMemAlloc(uintptr_t *place, size_t bytes) {
@@ -96,14 +97,14 @@ static Status cuMemFreeAsync(uintptr_t place, void *stream) {
   return (void)stream, note("free async"), free((void *)place), success;
 }
 static Status cuMemcpyHtoDAsync(uintptr_t to, const void *from, size_t bytes, void *stream) {
-  (void)stream;
+  (void)stream, note("copy");
   return memcpy((void *)to, from, bytes), success;
 }
 static Status cuMemcpyDtoHAsync(void *to, uintptr_t from, size_t bytes, void *stream) {
-  (void)stream;
+  (void)stream, note("copy");
   return memcpy(to, (const void *)from, bytes), success;
 }
-static Status cuCtxSynchronize(void) { return success; }
+static Status cuCtxSynchronize(void) { return note("synchronize"), success; }
 static Status cuStreamSynchronize(void *stream) {
   char line[64];
   snprintf(line, sizeof line, "synchronize %zu", (size_t)stream);
@@ -190,6 +191,7 @@ typedef struct {
 
 /// One of the multiprocessors has no neighbor.
 static Status cuOccupancyMaxActiveClusters(int *clusters, void *function, const Config *config) {
+  note("occupancy");
   uint32_t blocks = 1;
   for (uint32_t i = 0; i < config->count; ++i)
     if (config->attributes[i].id == 4)
@@ -200,6 +202,7 @@ static Status cuOccupancyMaxActiveClusters(int *clusters, void *function, const 
 }
 
 static Status cuLaunchKernelEx(const Config *config, void *function, void **parameters, void **extra) {
+  note("launch");
   Launch launch = {.cluster = {1, 1, 1}, .shared_bytes = config->shared_bytes, .attributes = config->count};
   memcpy(launch.grid, config->grid, sizeof launch.grid);
   memcpy(launch.block, config->block, sizeof launch.block);

@@ -400,8 +400,9 @@ def a_repeated_call_is_its_launch_alone() -> None:
 
         assert calls(*given, out=out).count("encode") == 3
         exported = len(given[0].streams)
-        assert calls(*given, out=out) == []
-        assert calls(*given, out=out, stream=11) == []
+        # Of all calls of the driver two are left: whether the card is the current one, and the launch.
+        assert calls(*given, out=out) == ["context", "launch"]
+        assert calls(*given, out=out, stream=11) == ["context", "launch"]
         assert DRIVER.last["stream"] == 11
         assert len(given[0].streams) == exported
         # Another address, another layout, another stream, or an array that must not be exported is a new call.
@@ -410,7 +411,7 @@ def a_repeated_call_is_its_launch_alone() -> None:
         assert "encode" in calls(*given, out=out, stream=12)
         streams.append(13)
         assert "encode" in calls(*given, out=out)
-        assert calls(*given, out=out) == []
+        assert calls(*given, out=out) == ["context", "launch"]
         given[0].requires_grad = True
         assert "encode" in calls(*given, out=out)
         refuses(OperandError, "shape|elements along", lambda: kernel(given[1], given[1], out=out))
