@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Claims about assembly: those that hold, those that do not, and what is no claim."""
 
+import shutil
+
 import pytest
 import tilewright as tw
 from tilewright import targets
@@ -53,6 +55,22 @@ def test_the_busiest_port_is_known():
     check("pressure >= 2", "pressure <= cycles")
     with pytest.raises(tw.ClaimError, match="pressure is 2"):
         check("pressure < 2")
+
+
+@pytest.mark.skipif(shutil.which("llvm-mc-22") is None, reason="llvm-mc is not installed")
+def test_bytes_are_those_of_the_machine_code():
+    """6, 6, 7, 5, 3 and a short jump of 2; around them 5, 6 and 1."""
+    check("bytes == 29", "all.bytes == 41")
+    far = LOOP.replace("\tdecq", "\t.skip 200, 0x90\n\tdecq")
+    check("bytes == 33", text=far)
+    check("all.bytes == 7", text="kernel:\n\tvdivps\t%zmm2, %zmm3, %zmm3\n\tretq\n")
+
+
+@pytest.mark.skipif(shutil.which("llvm-mc-22") is None, reason="llvm-mc is not installed")
+def test_bytes_of_other_architectures():
+    for name in ("neoverse-v1", "rv64gcv"):
+        kernel = tw.compile(tw.MatmulSpec(96, 128, 64), name)
+        tw.check_asm(kernel, "bytes <= 4 * instructions", "bytes >= 2 * instructions", "all.bytes > bytes")
 
 
 @pytest.mark.parametrize("claim", FAIL)

@@ -20,7 +20,8 @@ def check_asm(claims: tuple[str, ...], **asked: Any) -> None:  # noqa: ANN401 - 
     """Check claims such as 'fma == 24', 'spills == 0', 'loads <= 0.5 * fma', 'percent >= 95' or 'all.count(vdivps) == 0'.
 
     They are about the hot loop: instructions, fma, tile_products, multiplies, flops, loads, stores, spills, gathers, calls, blocks,
-    depth, or count(MNEMONIC); by llvm-mca, cycles, bound, percent, ipc and pressure (of the busiest port).
+    depth, bytes, or count(MNEMONIC); about all of the code, all.bytes and all.count(MNEMONIC); by llvm-mca, cycles, bound, percent, ipc
+    and pressure (of the busiest port).
     FILE.s in place of FILE.mlir is assembly of --target. Exits with status 1 where one does not hold.
     """
     from tilewright.cli.problem import GpuProblem, given

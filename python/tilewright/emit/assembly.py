@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import ClassVar
 
@@ -39,6 +39,7 @@ class Instruction:
         element_bits: Bits of an element of vectors, where an instruction before it has set them; otherwise 0.
         group: Registers that it takes as one, where an instruction before it has set that: 0.5 is half of one.
         origin: Where it comes from, as `attribution.annotated` says it; empty where that is not known.
+        line: Its line in the text, from 1.
     """
 
     text: str
@@ -47,6 +48,7 @@ class Instruction:
     element_bits: int = 0
     group: float = 1
     origin: str = ""
+    line: int = field(default=0, compare=False)
 
     written: ClassVar[int] = 0
     """Which operand is written."""
@@ -224,7 +226,7 @@ def functions(asm: str, syntax: Syntax) -> Iterator[tuple[str, list[Block]]]:
     found: dict[str, list[Block]] = {}
     blocks = found.setdefault("", [])
     setting = ""
-    for raw in asm.splitlines():
+    for number, raw in enumerate(asm.splitlines(), 1):
         line, _, remark = (part.strip() for part in raw.partition(syntax.comment))
         while label := _LABEL.match(line):
             name, line = label.groups()
@@ -237,10 +239,8 @@ def functions(asm: str, syntax: Syntax) -> Iterator[tuple[str, list[Block]]]:
             blocks.append(Block(None, [], []))
         if syntax.sets is not None and syntax.sets.match(line):
             setting = line
-        instruction = syntax.read(line, setting)
-        if remark.startswith(ORIGIN):
-            instruction = replace(instruction, origin=remark.removeprefix(ORIGIN))
-        blocks[-1].instructions.append(instruction)
+        origin = remark.removeprefix(ORIGIN) if remark.startswith(ORIGIN) else ""
+        blocks[-1].instructions.append(replace(syntax.read(line, setting), origin=origin, line=number))
     for name, body in found.items():
         if any(block.instructions for block in body):
             _connect(body, syntax)

@@ -6,11 +6,11 @@ from __future__ import annotations
 import operator
 import re
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from types import MappingProxyType
 
-from tilewright.emit import hotloop, mca
-from tilewright.emit.assembly import functions
+from tilewright.emit import code_bytes, hotloop, mca
+from tilewright.emit.assembly import Instruction, functions
 from tilewright.emit.hotloop import HotLoop
 from tilewright.errors import TilewrightError
 from tilewright.targets import registry
@@ -22,6 +22,8 @@ _CLAIM = re.compile(rf"\s*({_NAME})\s*(==|!=|<=|>=|<|>)\s*(?:(\d+(?:\.\d+)?)\s*\
 _NUMBER = re.compile(r"\d+(\.\d+)?$")
 _COUNT = re.compile(r"(all\.)?count\(([\w.]+)\)$")
 """How often a mnemonic occurs in the hot loop, or in all of the text."""
+_BYTES = ("bytes", "all.bytes")
+"""The size of the machine code of the hot loop, and of all of the text."""
 _COMPARE: Mapping[str, Callable[[float, float], bool]] = MappingProxyType(
     {
         "==": operator.eq,
@@ -73,11 +75,11 @@ def check(asm: str, target: Target, claims: Sequence[str]) -> None:
         target: For what it is.
         claims: Each a name, a comparison and a number, another name or a multiple of one: ``fma == 24``, ``loads <= 0.5 * fma``. Names
             are those of the hot loop's counts and of llvm-mca's figures; ``count(vdivps)`` is how often a mnemonic occurs in the hot loop,
-            and ``all.count(vdivps)`` in all of the text.
+            and ``all.count(vdivps)`` in all of the text; ``bytes`` is the size of the hot loop's machine code, and ``all.bytes`` of all.
 
     Raises:
         ClaimError: A claim does not hold; the error gives what was found, and the hot loop's mnemonics.
-        TilewrightError: A claim is none, or what it is about is not known: there is no hot loop, or no llvm-mca.
+        TilewrightError: A claim is none, or what it is about is not known: there is no hot loop, or no llvm-mca or llvm-mc.
     """
     facts = _Facts(asm, target)
     for claim in claims:
@@ -109,9 +111,11 @@ class _Facts:
     def __init__(self, asm: str, target: Target) -> None:
         syntax = registry.knowledge("tilewright.emit.{}_text", registry.family_of(target.architecture).name).SYNTAX
         self._all = [each for _, blocks in functions(asm, syntax) for block in blocks for each in block.instructions]
+        self._asm = asm
         self._loop = hotloop.hottest(asm, target.architecture)
         self._target = target
         self._analysis: mca.Analysis | None = None
+        self._sizes: Mapping[int, int] | None = None
 
     @property
     def about(self) -> str:
@@ -125,18 +129,26 @@ class _Facts:
         counted = _COUNT.match(name)
         if counted is not None and counted[1]:
             return Counter(each.mnemonic for each in self._all)[counted[2]]
-        if counted is None and name not in _OF_LOOP and name not in _SIMULATED:
-            known = ", ".join([*_OF_LOOP, *_SIMULATED])
+        if name == "all.bytes":
+            return self._bytes(self._all)
+        if counted is None and name not in _OF_LOOP and name not in _SIMULATED and name not in _BYTES:
+            known = ", ".join([*_OF_LOOP, *_SIMULATED, *_BYTES])
             raise TilewrightError(
                 f"unknown name {name!r}", where=WHERE, expected=f"{known}, count(MNEMONIC) or all.count(MNEMONIC)"
             )
         if self._loop is None:
             raise TilewrightError(
-                f"{name}: no loop multiplies", where=WHERE, expected="a hot loop, or all.count(MNEMONIC)"
+                f"{name}: no loop multiplies", where=WHERE, expected="a hot loop, all.count(MNEMONIC) or all.bytes"
             )
         if counted is not None:
             return self._loop.counts.get(counted[2], 0)
+        if name == "bytes":
+            return self._bytes(self._loop.instructions)
         if name in _OF_LOOP:
             return _OF_LOOP[name](self._loop)
         self._analysis = self._analysis or mca.analyze(self._loop, self._target)
         return _SIMULATED[name](self._analysis)
+
+    def _bytes(self, instructions: Iterable[Instruction]) -> int:
+        self._sizes = self._sizes or code_bytes.sizes(self._asm, self._target, [each.line for each in self._all])
+        return sum(self._sizes[each.line] for each in instructions)
