@@ -11,7 +11,7 @@ import pytest
 import tilewright as tw
 from tilewright.dtypes import dtype, to_numpy
 from tilewright.schedules import select
-from tilewright.schedules.models import blocking, threads
+from tilewright.schedules.models import blocking, streamed_blocks, threads
 from tilewright.targets import get
 
 ZEN_4 = get("znver4")
@@ -73,7 +73,7 @@ def test_streamed_sums_fit_the_registers_and_its_strip_a_quarter_of_l2(target, e
     target = get(target)
     lanes = target.lanes(dtype(element))
     for m in range(1, blocking.most_rows(target) + 1):
-        p = blocking.streamed_blocking(tw.MatmulSpec(m, 28672, 4096, a=element), target)
+        p = streamed_blocks.streamed_blocking(tw.MatmulSpec(m, 28672, 4096, a=element), target)
         assert p.mr == m or (p.nr > lanes and p.mr == blocking.even(m, p.mr))
         assert p.mr * (p.nr // lanes) + p.nr // lanes + 1 <= target.vector_registers
         assert p.nr % lanes == 0

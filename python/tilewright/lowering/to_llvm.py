@@ -11,7 +11,7 @@ from tilewright.lowering.run import payload_function, run_own_script, run_passes
 from tilewright.lowering.types import half_floats, math_functions, small_floats
 from tilewright.mlir import ir
 from tilewright.payload.abi import ENTRY
-from tilewright.schedules.models.blocking import held_bytes
+from tilewright.schedules.models.sizes import held_bytes
 from tilewright.spec import MatmulSpec
 from tilewright.standalone.packing import PackedFormat
 from tilewright.targets.base import Target

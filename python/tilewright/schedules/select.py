@@ -27,6 +27,7 @@ from tilewright.schedules.models import (
     scalable_blocks,
     scaled_blocks,
     space,
+    streamed_blocks,
 )
 from tilewright.schedules.models.blocking import Blocking, lanes_for
 from tilewright.schedules.models.open_extents import Variant
@@ -129,7 +130,7 @@ STRATEGIES: Mapping[str, Row] = {
     ),
     "streamed": Row(
         "streamed",
-        blocking.streamed_blocking,
+        streamed_blocks.streamed_blocking,
         "products with few rows and a B that no cache holds",
         fits=lambda spec: _fuses_vectors(spec, along_k=False),
         pays=pays.streaming,

@@ -21,7 +21,7 @@ from tilewright.lowering.passes import workspace
 from tilewright.lowering.passes.slices import at_most
 from tilewright.mlir import ir
 from tilewright.mlir.dialects import arith, func, memref, scf
-from tilewright.schedules.models.blocking import held_bytes
+from tilewright.schedules.models.sizes import held_bytes
 from tilewright.targets.base import Target
 
 _HELD = 1 / 2

@@ -21,7 +21,7 @@ from tilewright.dims import most as most_of
 from tilewright.dtypes import DType, dtype
 from tilewright.errors import SpecError
 from tilewright.schedules.models import lone_panel, passing, tile_blocks, tiles
-from tilewright.schedules.models.sizes import MAX_SIZE, Blocking, ceil_div, even, held_bytes
+from tilewright.schedules.models.sizes import MAX_SIZE, Blocking, ceil_div, even
 from tilewright.spec import MatmulSpec
 from tilewright.targets.base import Cache, Target
 from tilewright.targets.dots import Dot
@@ -47,7 +47,7 @@ _ROWS_SHARE = 1 / 2
 """Part of L2 for a block of whole rows of C, which are read again three times."""
 _B_SHARE = 1 / 8
 """Part of the last-level cache for the block of B: other cores, and other machines on this one, use it too."""
-_BLOCK_SHARE, _BLOCK_COLUMNS = 1 / 4, 512
+BLOCK_SHARE, BLOCK_COLUMNS = 1 / 4, 512
 """Part of L2 for a block of B that few rows of A meet, which is used once and goes no further, and about how many columns it has, which
 memory delivers side by side. Measured on Zen 5, 32 rows by 4096 x 4096 in bf16, blocks of 128 x 512, 256 x 512, 512 x 512,
 256 x 1024 elements: 317, 314, 293, 299 GFLOP/s; f32 165, 156, 158, 158; u8 by i8 558, 590, 609, 593."""
@@ -55,11 +55,11 @@ _STRIP_SHARE = 1 / 2
 """Part of L2 for the sums of those rows by such a block."""
 B_BLOCK_LIMIT = 4 << 20
 """Bytes of a block of B at most: it bounds the scratch memory, whatever the last-level cache."""
-_KC_RANGE = (128, 1024)
+KC_RANGE = (128, 1024)
 """A short kc reads and writes C too often; a long one gains nothing more."""
 
 
-_PAIRS_OF_VECTORS = 11
+PAIRS_OF_VECTORS = 11
 """Rows at most of an unpacked tile two vectors wide. LLVM does two steps over k at once there, and has the elements of A of both
 in registers: with 12 to 14 rows sums are spilled (f32, K 64, Zen 4: 10 rows 114 GFLOP/s, 11 114, 12 100, 13 80, 14 82)."""
 
@@ -89,28 +89,14 @@ rows as there are registers for, 30, and with 16: 2048 x 8 x 1000 68 and 99 GFLO
 62, 1000 x 12 x 300 82 and 82, 300 x 8 x 100 101 and 99."""
 
 _BESIDE_ROWS = 6
-"""Registers beside the sums of an unpacked tile one vector wide."""
+"""Registers beside the sums of an unpacked tile one vector wide. With twelve rows and 16 registers sums are spilled where steps are
+unrolled: f32 300 x 8 x 100 32 GFLOP/s, with ten 74 (Zen 3)."""
 
 _LEAST_VECTOR_BITS = 128
 """The narrowest vectors that a register is used in parts of."""
 
-_LEAST_SUMS = 8
-"""Vectors of sums that few rows have at least on x86-64, which is also how many lines of B are on their way: 1 x 4096 x 4096 in f32 on
-Zen 5 with 8 18.9 GFLOP/s, with 4 17.0."""
-
-ROWS_IN_L3, _ROWS_FROM_MEMORY, MANY_REGISTERS = 5, 10, 32
-"""Rows from which `streamed` takes blocks of a B that the last-level cache holds, or memory; and registers that columns of it want."""
-_ROWS_IN_L3_NARROW = 8
-"""Rows from which it does so with fewer registers. On Zen 3, f32, whole rows and blocks, in GFLOP/s: 5 x 2048 x 2048 54.6, 50.4; 6 x 1500 x
-1500 60.8, 53.0; 8 x 2048 x 2048 45.0, 50.3; 8 x 1024 x 1024 46.6, 53.6."""
-_LINES_OF_A_TILE, _BLOCK_LINES = 4, 16
-"""Lines of a row of B at most in a streamed tile, and in a block whose rows are in the same sets of L2."""
-_COLUMN_DEPTH, _COLUMN_VECTORS = 512, (8, 4)
-"""Rows of B that `streamed` goes down in a tile that has all rows of C, whose lines the hardware follows, and vectors of columns at most:
-of elements as wide as the sums, and of those that are interleaved or widened in registers besides."""
-_ROWS_BY_COLUMNS = ((2, 7, 8), (3, 6, 6))
-"""Rows for which `streamed` does so, for the same elements: from, up to where B comes from memory, and up to where the last-level cache
-holds it."""
+MANY_REGISTERS = 32
+"""Registers with which tiles are several lines wide."""
 
 
 def register_tiles(
@@ -166,6 +152,11 @@ def lanes_for(spec: MatmulSpec, target: Target) -> int:
     return min(target.lanes(element), max(least, 1 << (max(n, 1) - 1).bit_length()))
 
 
+def strip_in_l1(target: Target, rows: int, stride: int) -> bool:
+    """Whether half of L1 holds one line of each of `rows` rows that are `stride` bytes apart."""
+    return 2 * rows <= rows_in(target.l1, stride)
+
+
 @cache
 def rows_in_l1(target: Target, stride: int) -> int:
     """How many rows `stride` bytes apart can have a line each in L1, of no more than a tile has.
@@ -181,7 +172,7 @@ def rows_in_l1(target: Target, stride: int) -> int:
     return _ROWS_OF_A_TILE
 
 
-def _rows_in(cache: Cache, stride: int) -> int:
+def rows_in(cache: Cache, stride: int) -> int:
     """How many rows `stride` bytes apart can have the same line each in a cache."""
     way = cache.bytes // cache.ways
     return cache.ways * (way // max(gcd(stride, way), cache.line))
@@ -306,9 +297,9 @@ def packed_blocking(spec: MatmulSpec, target: Target, *, stands_for_open: bool =
     last = target.l3 or target.l2
     b_bytes = min(int(last.bytes * _B_SHARE), B_BLOCK_LIMIT)
     if keeps_b(spec, target) and not in_place:
-        b_bytes = int(target.l2.bytes * _BLOCK_SHARE)
+        b_bytes = int(target.l2.bytes * BLOCK_SHARE)
         if not spec.deterministic:
-            kc = even(spec.k, max(b_bytes // (_BLOCK_COLUMNS * element_bytes), _KC_RANGE[0]))
+            kc = even(spec.k, max(b_bytes // (BLOCK_COLUMNS * element_bytes), KC_RANGE[0]))
     # Panels are padded to whole steps of the instruction.
     depth_bytes = ceil_div(kc, dot.step) * dot.step * element_bytes
     # Panels of several matrices like B are used together.
@@ -390,12 +381,12 @@ def keeps_b(spec: MatmulSpec, target: Target) -> bool:
     # Panels that are one block come from the last-level cache, and C is written less often: bf16 96 x 640 x 2720 437 and 382 GFLOP/s.
     if most_of(spec.k) * most_of(spec.n) * spec.b_type.bytes <= B_BLOCK_LIMIT:
         return False
-    return most_of(spec.m) * _BLOCK_COLUMNS * spec.acc_type.bytes <= target.l2.bytes * _STRIP_SHARE
+    return most_of(spec.m) * BLOCK_COLUMNS * spec.acc_type.bytes <= target.l2.bytes * _STRIP_SHARE
 
 
 def depth(target: Target, row_bytes: int) -> int:
     """The depth of blocks with which a panel of B, with rows of so many bytes, has its part of L2."""
-    shortest, longest = _KC_RANGE
+    shortest, longest = KC_RANGE
     return min(max(int(target.l2.bytes * _PANEL_SHARE) // row_bytes, shortest), longest)
 
 
@@ -447,24 +438,26 @@ def unpacked_blocking(spec: MatmulSpec, target: Target) -> Blocking:
     lanes = lanes_for(spec, target)
     held = rows_in_l1(target, spec.k * spec.a_type.bytes)
     most = min(max(spec.m, 1), max(held - 1, 1) if held < _ROWS_OF_A_TILE else held)
+    alone = target.vector_registers - _BESIDE_ROWS
     if spec.n <= lanes:
-        # With twelve rows and 16 registers sums are spilled where steps are unrolled: f32 300 x 8 x 100 32 GFLOP/s, with ten 74 (Zen 3).
-        most = min(most, _STREAMS, target.vector_registers - _BESIDE_ROWS)
+        most = min(most, _STREAMS, alone)
     dot = target.dots(*spec.multiplied)[-1]
     far = _FAR_VECTOR if _reads_b_from_afar(spec, target) else 0.0
-    given = {"lanes": lanes, "padded": False, "held": _interleaving(dot, target), "far": far}
+    given = {"lanes": lanes, "padded": False, "held": interleaving(dot, target), "far": far}
     tile_of = partial(register_tile, target, spec.acc_type, spec.m, spec.n, **given)
     mr, nr = tile_of(most=most)
-    if nr == 2 * lanes < spec.n + lanes and mr > _PAIRS_OF_VECTORS:
-        mr, nr = tile_of(most=min(most, _PAIRS_OF_VECTORS))
+    if nr == 2 * lanes < spec.n + lanes and mr > PAIRS_OF_VECTORS:
+        mr, nr = tile_of(most=min(most, PAIRS_OF_VECTORS))
+    if nr == lanes and target.vector_registers < MANY_REGISTERS and mr > alone:
+        mr, nr = tile_of(most=alone)
     kc, deepest = max(spec.k, 1), depth(target, nr * spec.b_type.bytes)
     if spec.m > mr and kc * nr * spec.b_type.bytes > target.l2.bytes * _PANEL_SHARE:
-        block = _divisor(kc, deepest, dot.step)
+        block = divisor(kc, deepest, dot.step)
         kc = block if 2 * block > deepest else kc
     return Blocking(mr=mr, nr=nr, mc=max(spec.m, 1), nc=max(spec.n, 1), kc=kc)
 
 
-def _interleaving(dot: Dot, target: Target) -> int:
+def interleaving(dot: Dot, target: Target) -> int:
     """Registers that rows of B take while they are interleaved: a row, and what says how, for whole vectors and for a last, short one.
 
     Without them LLVM moves all sums about in every step: bf16 18 x 44 x 390 with 9 x 48 sums took 1.7 times as long as packed (Zen 5).
@@ -493,113 +486,7 @@ def most_rows(target: Target) -> int:
     return target.vector_registers - 4
 
 
-def streamed_blocking(spec: MatmulSpec, target: Target) -> Blocking:
-    """The sizes of strategy `streamed`: columns of B that the hardware follows, blocks of it that wait in L2, or whole rows.
-
-    Few rows take tiles with all rows of C, each of which goes down some columns of B: one line after the other is a row apart, in as many
-    streams as the tile has lines, and nothing is read twice. Measured on Zen 5, in GFLOP/s, so and as below: f32 2 x 4096 x 4096 32 and
-    25, 5 x 2048 x 2048 171 and 128, 8 x 2048 x 2048 218 and 183, 5 x 4096 x 4096 77 and 54; bf16 4 x 2048 x 2048 199 and 119, 5 x 4096 x
-    4096 171 and 116; u8 by i8, of which four rows are interleaved, 5 x 2048 x 2048 337 and 360.
-
-    Few rows by a B from memory otherwise take whole rows of B, as many as L1 has ways: kc rows a power of two apart fill a set of L1. The
-    strip of C and the kc rows of B, those in use and the next ones on their way, take up to a quarter of L2 each.
-
-    Otherwise a tile has all rows of C that registers hold beside two vectors, and blocks have more rows and fewer columns, so that the
-    strip of C passes through L1 less often. Their next ones are prefetched row after row (`prefetch_blocks`). Measured on Zen 5, in
-    GFLOP/s, in blocks and in whole rows: f32 12 x 2048 x 2048 236 and 183, 16 x 4096 x 4096 179 and 101 (from memory 152 and 102); in bf16
-    8 x 4096 x 4096 from memory 172 and 237, 12 x 2048 x 2048 410, packed 195.
-    """
-    if not (spec.prologue_b or spec.dynamic):
-        if _takes_columns(spec, target):
-            return _stream_columns(spec, target)
-        if _takes_blocks(spec, target):
-            return _stream_blocks(spec, target)
-    return _stream_rows(spec, target)
-
-
-def _stream_columns(spec: MatmulSpec, target: Target) -> Blocking:
-    """The sizes of `streamed` for tiles with all rows of C, by all columns of a block of deep columns."""
-    lanes = target.lanes(spec.acc_type)
-    vectors = min((target.vector_registers - 2) // (spec.m + 1), _COLUMN_VECTORS[spec.widens])
-    # What half of L2 holds would be prefetched as a block.
-    deepest = max(_COLUMN_DEPTH, target.l2.bytes * 8 // (spec.n * spec.b_stored.bits))
-    kc = _divisor(spec.k, min(deepest, spec.k), target.dots(*spec.multiplied)[-1].step)
-    return Blocking(mr=spec.m, nr=even(spec.n, vectors * lanes, lanes), mc=spec.m, nc=spec.n, kc=kc)
-
-
-def _stream_rows(spec: MatmulSpec, target: Target) -> Blocking:
-    """The sizes of `streamed` for whole rows of B."""
-    lanes, bits = target.lanes(spec.acc_type), spec.b_stored.bits
-    sums = max(target.fma_latency * target.fma_per_cycle, 0 if target.issue_per_cycle else _LEAST_SUMS)
-    kc = min(ceil_div(max(spec.m, 1), target.l1.ways) * target.l1.ways, max(spec.k, 1))
-    mr = even(spec.m, most_rows(target))
-    # Pairs of rows are interleaved by whole lines: bf16, 8 rows, 4096 x 4096 weights, 121 GFLOP/s with 16 columns, 133 with 32.
-    least = 2 if target.dots(*spec.multiplied)[-1].depth == 2 else 1
-    vectors = max(min(max(ceil_div(sums, mr), least), (target.vector_registers - 2) // (mr + 1)), 1)
-    nr = even(spec.n, vectors * lanes, lanes)
-    column_bits = max(spec.m * spec.acc_type.bits, kc * bits)
-    nc = even(spec.n, target.l2.bytes * 8 // 4 // column_bits, nr)
-    return Blocking(mr=mr, nr=nr, mc=max(spec.m, 1), nc=nc, kc=kc)
-
-
-def _stream_blocks(spec: MatmulSpec, target: Target) -> Blocking:
-    """The sizes of `streamed` for blocks of B that wait in L2."""
-    bits = spec.b_stored.bits
-    mr, nr = _tile_over_blocks(spec, target)
-    block = int(target.l2.bytes * _BLOCK_SHARE) * 8 // bits
-    deepest, columns = max(block // _BLOCK_COLUMNS, _KC_RANGE[0]), _BLOCK_COLUMNS
-    # Two blocks, that in use and the next one, have lines in the sets of the same columns.
-    if (together := max(_rows_in(target.l2, spec.n * bits // 8) // 2, _KC_RANGE[0])) < deepest:
-        deepest, columns = together, _BLOCK_LINES * target.l1.line * 8 // bits
-    deepest = min(deepest, max(spec.k, 1))
-    kc = _divisor(spec.k, deepest, target.dots(*spec.multiplied)[-1].step)
-    # The strip of C has its part too.
-    columns = min(block // kc, columns, int(target.l2.bytes * _BLOCK_SHARE) // (max(spec.m, 1) * spec.acc_type.bytes))
-    return Blocking(mr=mr, nr=nr, mc=max(spec.m, 1), nc=even(spec.n, max(columns, 1), nr), kc=kc)
-
-
-def _tile_over_blocks(spec: MatmulSpec, target: Target) -> tuple[int, int]:
-    """The register tile for blocks of B: few rows are one or two tiles, and otherwise lines of B are read several at a time.
-
-    Measured on Zen 5, in GFLOP/s, with two and with four vectors: f32 12 x 2048 x 2048 249 and 209, 32 x 4096 x 4096 183 and 221, 128 x
-    4096 x 4096 236 and 246; bf16 10 x 2048 x 2048 446 and 295, 40 x 2720 x 2720 421 and 482; u8 by i8 16 x 3000 x 3000 589 and 531.
-    """
-    lanes, dot = target.lanes(spec.acc_type), target.dots(*spec.multiplied)[-1]
-    free, vectors = target.vector_registers - 1 - _interleaving(dot, target), 2
-    most = free // 2 - 1
-    if spec.m > 2 * most:
-        tiles = ((even(spec.m, min(free // each - 1, _PAIRS_OF_VECTORS)), each * lanes) for each in (2, 4))
-        mr, nr = min(tiles, key=lambda tile: result_cycles(target, spec.m, spec.n, tile, lanes=lanes, padded=False))
-        return mr, even(spec.n, nr, lanes)
-    mr, line = even(spec.m, most), target.l1.line * 8
-    while 2 * vectors * (mr + 1) <= free and vectors * lanes * spec.b_stored.bits < _LINES_OF_A_TILE * line:
-        vectors *= 2
-    return mr, even(spec.n, vectors * lanes, lanes)
-
-
-def _comes_from_memory(spec: MatmulSpec, target: Target) -> bool:
-    """Whether B is more than half of the last-level cache."""
-    return spec.k * spec.n * spec.b_stored.bits > 8 * held_bytes(target) // 2
-
-
-def _takes_columns(spec: MatmulSpec, target: Target) -> bool:
-    """Whether `streamed` takes tiles with all rows of C: they are few, and a vector is a line."""
-    if target.fma_per_cycle == 1 or target.vector_registers < MANY_REGISTERS or spec.b_stored.bits <= 8:
-        return False
-    first, from_memory, held = _ROWS_BY_COLUMNS[spec.widens]
-    rows = from_memory if _comes_from_memory(spec, target) else held
-    return first <= spec.m <= rows and target.vector_bits == 8 * target.l1.line
-
-
-def _takes_blocks(spec: MatmulSpec, target: Target) -> bool:
-    """Whether `streamed` takes blocks of B: registers hold two vectors of some rows, and whole rows do not come faster from memory."""
-    least = ROWS_IN_L3 if target.vector_registers >= MANY_REGISTERS else _ROWS_IN_L3_NARROW
-    if target.fma_per_cycle == 1 or spec.m < least:
-        return False
-    return spec.m >= _ROWS_FROM_MEMORY or not _comes_from_memory(spec, target)
-
-
-def _divisor(k: int, most: int, unit: int) -> int:
+def divisor(k: int, most: int, unit: int) -> int:
     """The depth of blocks, up to `most`, that divides K, a multiple of `unit` if K is one; even parts of K where it would be far less.
 
     Blocks of several elements a step have to divide K.

@@ -14,10 +14,10 @@ from tilewright.schedules.models.blocking import (
     ceil_div,
     depth,
     even,
-    held_bytes,
     most_rows,
     panel_bytes,
 )
+from tilewright.schedules.models.sizes import held_bytes
 from tilewright.spec import MatmulSpec
 from tilewright.targets.base import Target
 

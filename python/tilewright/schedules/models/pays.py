@@ -3,8 +3,9 @@
 
 from __future__ import annotations
 
-from tilewright.schedules.models import blocking, few_columns
+from tilewright.schedules.models import blocking, few_columns, streamed_blocks
 from tilewright.schedules.models.blocking import Blocking
+from tilewright.schedules.models.sizes import held_bytes
 from tilewright.spec import MatmulSpec
 from tilewright.targets.base import Target
 
@@ -16,6 +17,11 @@ ROWS_TO_PACK = 32
 _ROWS_TO_PACK_NARROW = 13
 """The same with fewer than 32 registers, whose narrow tiles each read a B from beyond L2 again. On Zen 3, f32, unpacked, streamed and
 packed, in GFLOP/s: 12 x 3000 x 2000 67, 59, 42; 16 x 2048 x 2048 45, 69, 48; 24 x 4096 x 1024 38, 64, 63."""
+_ROWS_TO_LEAVE_L2 = 96
+"""Rows from which, with fewer than 32 registers, a B is packed whose strips of a tile's columns L1 does not hold where they lie: strips of
+one line are read from L2 for every few rows. On Zen 3, f32, packed over unpacked, with 48, 96, 200 and 400 rows, columns x depth:
+512 x 512 1.09, 1.42, 1.36, 1.24; 2048 x 64 1.12, 1.23, 1.64, 1.86; 300 x 300 1.03, 1.08, 1.13, 1.18; 128 x 512 0.87, 1.05, 1.11, 1.15;
+256 x 256 0.97, 0.96, 1.23, 1.04; of those that L1 holds 200 x 200 0.90, 0.93, 0.92, 0.94; 64 x 64 0.91, 0.93, 0.94, 0.93."""
 _L2_SHARES = 2
 """Times L2 that a B may take before its panels come from beyond it."""
 _PACKING_CYCLES = 0.3
@@ -134,7 +140,7 @@ def _goes_through_b_once(spec: MatmulSpec, target: Target, *, overlaps: bool) ->
         return spec.m <= rows and b_bytes >= _least_streamed(spec, target)
     if b_bytes <= _L2_SHARES * target.l2.bytes:
         return False
-    streamed, packed = blocking.streamed_blocking(spec, target), blocking.packed_blocking(spec, target)
+    streamed, packed = streamed_blocks.streamed_blocking(spec, target), blocking.packed_blocking(spec, target)
     slower = _cycles(target, streamed, lanes) - _cycles(target, packed, lanes)
     if target.fma_per_cycle == 1 and not target.issue_per_cycle:
         slower *= 1 - _HIDDEN
@@ -159,7 +165,7 @@ def _streaming_narrow_pays(spec: MatmulSpec, target: Target) -> bool:
         return False
     # Rows of B that share the sets of L1, a way of it apart and more, come from beyond it again for a second tile of rows.
     apart = spec.n * spec.b_type.bytes > target.l1.bytes // target.l1.ways and _shares_sets(spec, target)
-    sizes = blocking.streamed_blocking(spec, target)
+    sizes = streamed_blocks.streamed_blocking(spec, target)
     return not (apart and sizes.kc > 2 * target.l1.ways and spec.m > sizes.mr)
 
 
@@ -180,7 +186,7 @@ def _interleaves_b_less(spec: MatmulSpec, target: Target) -> bool:
         return False
     if target.fma_per_cycle == 1 or spec.n < target.lanes(spec.acc_type) or spec.rows_of_b != spec.m:
         return False
-    sizes = blocking.streamed_blocking(spec, target)
+    sizes = streamed_blocks.streamed_blocking(spec, target)
     is_block = spec.k * spec.n * spec.b_type.bytes >= target.l2.bytes * _BLOCK_OF_L2 and spec.k >= _DEEP
     if (
         not is_block
@@ -217,10 +223,10 @@ def _least_streamed(spec: MatmulSpec, target: Target) -> int:
     and 157, 16 x 1024 x 1024 207 and 177, 8 x 3072 x 768 215 and 158, 2 x 2048 x 2048 70 and 55, 5 x 1024 x 4096 143 and 103.
     """
     # Blocks of few rows, where nothing larger divides K, are not worth it: bf16 12 x 3000 x 1030, in tens, 273 GFLOP/s, unpacked 330.
-    deep = blocking.streamed_blocking(spec, target).kc > 2 * target.l1.ways
+    deep = streamed_blocks.streamed_blocking(spec, target).kc > 2 * target.l1.ways
     if target.fma_per_cycle == 1 or not deep:
-        return blocking.held_bytes(target) // 2
-    return _L2_SHARES * target.l2.bytes if spec.m >= blocking.ROWS_IN_L3 else blocking.held_bytes(target) // 4
+        return held_bytes(target) // 2
+    return _L2_SHARES * target.l2.bytes if spec.m >= streamed_blocks.ROWS_IN_L3 else held_bytes(target) // 4
 
 
 def _cycles(target: Target, sizes: Blocking, lanes: int) -> float:
@@ -247,8 +253,11 @@ def _copies_b(spec: MatmulSpec, target: Target) -> bool:
         return spec.k >= 2 * target.lanes(element)
     b_bytes = spec.k * spec.n * element.bytes
     # From memory, nothing fetches a tile's rows of B ahead of their use: packing does, where nothing goes through B once.
-    far = spec.a_transposed and b_bytes >= blocking.held_bytes(target) // 2
-    least = _ROWS_TO_PACK_NARROW if target.vector_registers < blocking.MANY_REGISTERS else ROWS_TO_PACK
+    far = spec.a_transposed and b_bytes >= held_bytes(target) // 2
+    narrow = target.vector_registers < blocking.MANY_REGISTERS
+    if narrow and spec.rows_of_b >= _ROWS_TO_LEAVE_L2 and not spec.b_transposed:
+        return not blocking.strip_in_l1(target, spec.k, spec.n * spec.b_type.bytes)
+    least = _ROWS_TO_PACK_NARROW if narrow else ROWS_TO_PACK
     return spec.rows_of_b >= (_ROWS_FROM_MEMORY if far else least) and b_bytes > _L2_SHARES * target.l2.bytes
 
 
