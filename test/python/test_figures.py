@@ -19,6 +19,7 @@ ROOT = Path(__file__).parents[2]
 sys.path.insert(0, str(ROOT / "tools" / "figures"))
 
 import documents  # noqa: E402
+import nests  # noqa: E402
 import prose  # noqa: E402
 import published  # noqa: E402
 import texts  # noqa: E402
@@ -273,3 +274,13 @@ def test_exemptions_say_why_and_are_needed():
     assert list(prose.unused(dict.fromkeys(pages, ""))) == [
         f"{each.page}: {text!r}" for each in prose.EXEMPT for text in each.texts
     ]
+
+
+def test_pictures_of_nests_are_those_of_the_sizes_that_strategies_choose():
+    drawn = nests.drawn()
+    assert {path.relative_to(ROOT) for path in (ROOT / nests.NESTS).iterdir()} == drawn.keys()
+    pages = "".join(path.read_text() for path in (ROOT / "docs").rglob("*.md"))
+    for path, text in drawn.items():
+        assert (ROOT / path).read_text() == text, "make bench-docs draws it anew"
+        assert "currentColor" not in text
+        assert f"images/nests/{path.name})" in pages

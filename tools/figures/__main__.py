@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import sys
 
+import nests
 from documents import WRITE, write
 from published import ROOT
 from tilewright.errors import TilewrightError
@@ -13,7 +14,7 @@ from tilewright.errors import TilewrightError
 def main() -> int:
     """Writes all; 0, or 1 after one line that says what is wrong."""
     try:
-        written = write(ROOT)
+        written = write(ROOT) + nests.write(ROOT)
     except TilewrightError as error:
         print(f"{WRITE}: error: {error}", file=sys.stderr)
         return 1

@@ -155,9 +155,8 @@ def _level(drawn: Level) -> Drawing:
 def pipeline(stages: int) -> Drawing:
     """The slots over steps along K: a tile is multiplied from one while copies to the others are in flight."""
     steps = stages + _AFTER
-    parts = [
-        _text(0, 13, f"{stages} slots over steps along K: copies in flight, and the slot that is multiplied", bold=True)
-    ]
+    title = f"{stages} slots over steps along K: copies in flight, and the slot that is multiplied"
+    parts = [_text(0, 13, title, bold=True)]
     for step in range(steps):
         parts.append(_text(70 + step * _CELL + 4, 32, str(step)))
     for slot in range(stages):
@@ -168,7 +167,7 @@ def pipeline(stages: int) -> Drawing:
             color, opacity = ("#2a66c8", 0.75) if multiplied else ("#1c8f7a", 0.25)
             what = f"step {step}: {'multiplied' if multiplied else 'a copy is in flight'}"
             parts.append(_cell(70 + step * _CELL, y, color, opacity, what))
-    return "".join(parts), 70 + steps * _CELL, _TOP + stages * _HEIGHT
+    return "".join(parts), max(70 + steps * _CELL, len(title) * 6.8), _TOP + stages * _HEIGHT
 
 
 def banks(buffer: Buffer, name: str) -> Drawing:
