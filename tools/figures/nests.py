@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""Draws the loop nests that pages explain, to scale, as the lab draws them: from the sizes that the strategies choose."""
+"""Draws the loop nests that pages explain, to scale, as the lab draws them: in the sizes of strategies, or in those that the page has."""
 
 from __future__ import annotations
 

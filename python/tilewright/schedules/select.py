@@ -34,7 +34,6 @@ from tilewright.schedules.models.open_extents import Variant
 from tilewright.schedules.models.threads import in_strips, take_matrices, widened
 from tilewright.spec import MatmulSpec
 from tilewright.targets.base import Target
-from tilewright.targets.dots import AMX_ROWS
 
 if TYPE_CHECKING:
     from tilewright.mlir import ir
@@ -343,7 +342,7 @@ def check_sizes(name: str, spec: MatmulSpec, target: Target, given: Mapping[str,
         )
     units = {"mr": dot.rows, "nr": target.lanes(spec.acc_type) if in_panels else lanes_for(spec, target)}
     if dot.is_tile:
-        units = {"mr": AMX_ROWS, "nr": AMX_ROWS}
+        units = {"mr": space.AMX_ROWS, "nr": space.AMX_ROWS}
     for size, unit in units.items():
         if size in given and given[size] % unit:
             warn_slow(
