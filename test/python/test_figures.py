@@ -276,7 +276,7 @@ def test_exemptions_say_why_and_are_needed():
     ]
 
 
-def test_pictures_of_nests_are_those_of_the_sizes_that_strategies_choose():
+def test_pictures_of_nests_are_up_to_date():
     drawn = nests.drawn()
     assert {path.relative_to(ROOT) for path in (ROOT / nests.NESTS).iterdir()} == drawn.keys()
     pages = "".join(path.read_text() for path in (ROOT / "docs").rglob("*.md"))

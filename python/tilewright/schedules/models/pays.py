@@ -17,7 +17,7 @@ ROWS_TO_PACK = 32
 _ROWS_TO_PACK_NARROW = 13
 """The same with fewer than 32 registers, whose narrow tiles each read a B from beyond L2 again. On Zen 3, f32, unpacked, streamed and
 packed, in GFLOP/s: 12 x 3000 x 2000 67, 59, 42; 16 x 2048 x 2048 45, 69, 48; 24 x 4096 x 1024 38, 64, 63."""
-_ROWS_TO_LEAVE_L2 = 96
+_ROWS_TO_LEAVE_L2 = 128
 """Rows from which, with fewer than 32 registers, a B is packed whose strips of a tile's columns L1 does not hold where they lie: strips of
 one line are read from L2 for every few rows. On Zen 3, f32, packed over unpacked, with 48, 96, 200 and 400 rows, columns x depth:
 512 x 512 1.09, 1.42, 1.36, 1.24; 2048 x 64 1.12, 1.23, 1.64, 1.86; 300 x 300 1.03, 1.08, 1.13, 1.18; 128 x 512 0.87, 1.05, 1.11, 1.15;
