@@ -155,3 +155,15 @@ def test_what_is_refused():
             tw.compile(spec, "x86-64-v4", schedule="scaled_sums", parameters=sizes)
     with pytest.raises(tw.ScheduleError, match="does not compute"):
         tw.compile(tw.MatmulSpec(1, 8, 8), schedule="scaled_sums")
+
+
+@pytest.mark.parametrize(
+    ("b", "group", "zero_point", "m"), [("i4", 32, 0, 1), ("u4", 128, "u8", 2), ("u4", 64, "f32", 1), ("i4", 16, 0, 9)]
+)
+def test_registers_of_256_bits(b, group, zero_point, m):
+    """Bytes are looked up where 32 codes share a scale, and many rows have a column in each lane."""
+    spec = dequantizing("f32", b, "nt", group, zero_point, m, 21, 259)
+    kernel = tw.compile(spec, "x86-64-v3")
+    assert kernel.metadata.schedule == "scaled_sums"
+    assert ("vpshufb\t%ymm" in kernel.asm["asm"]) == (group >= 32 and m < 3)
+    check(spec, "x86-64-v3")

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """The table of instructions that look 4-bit elements up in a table in one register.
 
-Source: Intel 64 and IA-32 Architectures Software Developer's Manual, volume 2 (order number 325383): VPERMW, VPERMD. Both take the lowest
-bits of an index only, so that words of several elements are indices as they are, once they are shifted.
+Source: Intel 64 and IA-32 Architectures Software Developer's Manual, volume 2 (order number 325383): VPERMW, VPERMD, PSHUFB. The first
+two take the lowest bits of an index only, so that words of several elements are indices as they are, once they are shifted. PSHUFB looks
+bytes up within 128 bits, and takes an index of a byte, whose upper bits are zero.
 """
 
 from __future__ import annotations
@@ -45,6 +46,15 @@ ROWS = (
     Lookup(16, 32, "llvm.x86.avx512.permvar.hi.512", frozenset({"avx512f", "avx512bw"})),
     Lookup(32, 16, "llvm.x86.avx512.permvar.si.512", frozenset({"avx512f"})),
 )
+
+
+BYTES = Lookup(8, 32, "llvm.x86.avx2.pshuf.b", frozenset({"avx2"}))
+"""Of bytes, whose indices have one element each."""
+
+
+def byte_lookup(target: Target) -> Lookup | None:
+    """How `target` looks up bytes; None where it cannot."""
+    return BYTES if BYTES.features <= target.features else None
 
 
 def lookup(target: Target, bits: int) -> Lookup | None:

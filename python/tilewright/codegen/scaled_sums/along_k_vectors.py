@@ -15,6 +15,7 @@ from tilewright.build.constants import integer, numbers, zero
 from tilewright.build.index import Index, add, value
 from tilewright.build.loops import loop
 from tilewright.build.vectors import bits_as, fixed, intrinsic, read, write
+from tilewright.codegen.scaled_sums.byte_tables import ByteTables, byte_tables
 from tilewright.codegen.scaled_sums.quantized import Bytes, Read, Tables, Words
 from tilewright.codegen.scaled_sums.registers import Order, as_floats, inverse, pieces, sorted_
 from tilewright.mlir import ir
@@ -116,7 +117,9 @@ class Ordered:
 class _Floats:
     """Codes as f32, by multiply-adds."""
 
-    def __init__(self, by: Words | Bytes, codes: Codes, spec: MatmulSpec, a: ir.Value, *, one_zero: bool) -> None:
+    def __init__(
+        self, by: Words | ByteTables | Bytes, codes: Codes, spec: MatmulSpec, a: ir.Value, *, one_zero: bool
+    ) -> None:
         self._by, self._codes = by, codes
         self.registers = len(by.order)
         self._lanes = len(by.order[0])
@@ -232,10 +235,14 @@ def along(codes: Codes, spec: MatmulSpec, target: Target, a: ir.Value) -> Along:
     lanes = target.lanes(spec.acc_type)
     if codes.bits == 8:
         return _Floats(Bytes(codes, spec.b_stored, lanes, BYTE_VECTORS), codes, spec, a, one_zero=False)
+    by_bytes = byte_tables(codes, target, lanes)
     if codes.has_fractions:  # Codes as they are, which tables may have, less these.
-        return _Floats(Words(replace(codes, zero_point=None), target, lanes), codes, spec, a, one_zero=False)
+        plain = by_bytes or Words(replace(codes, zero_point=None), target, lanes)
+        return _Floats(plain, codes, spec, a, one_zero=False)
     dot, found = target.dot_along_k("bf16", "bf16"), lookup(target, 16)
     known = dot is not None and dot.depth == 2 and dot.adds and found is not None and codes.in_bf16
+    if by_bytes is not None:
+        return _Floats(by_bytes, codes, spec, a, one_zero=False)
     words = Words(codes, target, lanes)
     size = lanes * len(words.order)
     one = codes.zero_point is not None and codes.in_bf16 and codes.group % size == 0

@@ -28,8 +28,8 @@ _WORD = 32
 """Bits of what is transposed."""
 _GAP = 32
 """Elements by which a row of A is longer than needed, so that rows lie in different sets of the cache."""
-_CHAINS = 16
-"""Sums that a multiply-add goes to in turn, at least: its latency times how many start in a cycle."""
+_CHAINS_SHARE = 2
+"""Sums that a multiply-add goes to in turn, at least, if one way has fewer: one for so many registers, which hides its latency."""
 _INTO_L2, _CHUNKS_AHEAD = 2, 3
 """Into which cache codes are prefetched, and how many chunks before they are transposed. Measured on Zen 5, i4 by 8 rows of bf16,
 4096 x 4096 from memory, in microseconds: all of the next chunk at once 1078, and a line with each word that is multiplied one chunk before
@@ -64,7 +64,8 @@ class Columns:
         self._block = _LINE * 8 // how.bits
         self._group = min(how.group or spec.k, spec.k)
         self._vectors = sizes.nr // self._lanes
-        self._chains = max(1, min(_CHAINS // (sizes.mr * self._vectors), len(self._by.order) // self._by.per_way))
+        chains = target.vector_registers // _CHAINS_SHARE // (sizes.mr * self._vectors)
+        self._chains = max(1, min(chains, len(self._by.order) // self._by.per_way))
         self._given = a
         width = 2 * self._lanes
         order = [

@@ -14,7 +14,7 @@ from tilewright.schedules.models.blocking import Blocking, ceil_div, even
 from tilewright.schedules.models.code_tables import STREAMS
 from tilewright.spec import MatmulSpec
 from tilewright.targets.base import Target
-from tilewright.targets.lookups import lookup
+from tilewright.targets.lookups import byte_lookup, lookup
 
 if TYPE_CHECKING:
     from tilewright.schedules.decisions import ScaledSums
@@ -31,8 +31,9 @@ _ROWS = 8
 machine, which then read 20)."""
 _MOST_ROWS = 64
 """Rows of A at most."""
-_ROWS_AT_ONCE = 8
-"""Rows of A that a code in a register is multiplied by, at most: as many sums, and those of a group, leave half of the registers."""
+_ROWS_SHARE = 4
+"""Rows of A that a code in a register is multiplied by, at most: one for so many registers. Their sums and those of a group leave half
+of them."""
 _MOST_PAID: Mapping[tuple[bool, int], int] = MappingProxyType(
     {(True, 4): 8, (True, 8): 4, (False, 4): 8, (False, 8): 8}
 )
@@ -50,7 +51,9 @@ _LEAST_BY_COLUMNS: Mapping[int, int] = MappingProxyType({4: 3, 8: 5})
 """Rows of A from which codes along K are transposed, so that vectors have a column in each lane, by the bits of a code. Measured on
 Zen 5 with 256 x 4096 weights, which stay in L2, in microseconds with vectors along K and of columns: 2, 4 and 8 rows, i4 in groups of 128
 by bf16 13 and 16, 25 and 24, 48 and 43; 2, 4, 8 and 16 rows, u4 in groups of 32 with zero points 35 and 29, 51 and 37, 113 and 57, 294 and
-109; i8 in groups of 128, 3, 4, 5, 8 and 16 rows 37 and 42, 44 and 44, 71 and 61, 86 and 58, 179 and 96."""
+109; i8 in groups of 128, 3, 4, 5, 8 and 16 rows 37 and 42, 44 and 44, 71 and 61, 86 and 58, 179 and 96. On Zen 3, 128 x 4096
+in groups of 32 by f32, with vectors along K or inner products, and of columns: i4, 3, 4, 8, 16 and 32 rows 62 and 58, 82 and 68, 209 and
+131, 510 and 262, 1067 and 518; i8, 8, 16 and 32 rows 179 and 138, 425 and 257, 873 and 504."""
 _VECTORS = 2
 """Vectors of columns beside each other: each element of A is taken to all lanes once for both."""
 _CHUNK_BYTES = 8192
@@ -125,7 +128,7 @@ def _most_paid(spec: MatmulSpec, target: Target) -> int:
 
 def blocking(spec: MatmulSpec, target: Target) -> Blocking:
     """The sizes: some rows of A, tiles of whole registers of codes, and strips of which the sums stay in L2."""
-    rows, mr = max(spec.m, 1), even(spec.m, _ROWS_AT_ONCE)
+    rows, mr = max(spec.m, 1), even(spec.m, _rows_at_once(target))
     if _by_columns(spec, target):
         return _blocking_by_columns(spec, target)
     if spec.b_transposed:
@@ -137,14 +140,23 @@ def blocking(spec: MatmulSpec, target: Target) -> Blocking:
     return Blocking(mr=mr, nr=nr, mc=rows, nc=nc, kc=_ROWS)
 
 
+def _rows_at_once(target: Target) -> int:
+    return target.vector_registers // _ROWS_SHARE
+
+
 def codes_in_line(spec: MatmulSpec) -> int:
     """Codes of a column in a cache line."""
     return 64 * 8 // spec.b_stored.bits
 
 
+def _takes_columns(target: Target) -> bool:
+    """Whether transposing codes in registers pays: measured where bytes or words are looked up."""
+    return byte_lookup(target) is not None or lookup(target, WORD_BITS) is not None
+
+
 def in_columns(sizes: Blocking | ScaledSums, target: Target) -> bool:
     """Whether sizes for codes along K are of vectors with a column in each lane; otherwise vectors run along K, in fewer columns."""
-    return lookup(target, WORD_BITS) is not None and sizes.nr > _STREAMS_OF_BYTES
+    return _takes_columns(target) and sizes.nr > _STREAMS_OF_BYTES
 
 
 def _by_columns(spec: MatmulSpec, target: Target) -> bool:
@@ -152,7 +164,7 @@ def _by_columns(spec: MatmulSpec, target: Target) -> bool:
     found = codes.of(spec)
     if found is None or found.has_fractions or not fits(spec):
         return False
-    if not spec.b_transposed or lookup(target, WORD_BITS) is None:
+    if not spec.b_transposed or not _takes_columns(target):
         return False
     enough = spec.m >= _LEAST_BY_COLUMNS[spec.b_stored.bits] and spec.n >= target.lanes(spec.acc_type)
     return enough and _depth(spec) > 0
@@ -173,7 +185,7 @@ def _depth(spec: MatmulSpec, nr: int = 1) -> int:
 
 
 def _blocking_by_columns(spec: MatmulSpec, target: Target) -> Blocking:
-    lanes, mr = target.lanes(spec.acc_type), even(spec.m, _ROWS_AT_ONCE)
+    lanes, mr = target.lanes(spec.acc_type), even(spec.m, _rows_at_once(target))
     nr = min(_VECTORS, ceil_div(spec.n, lanes)) * lanes
     return Blocking(mr=mr, nr=nr, mc=spec.m, nc=ceil_div(spec.n, nr) * nr, kc=_depth(spec, nr) or _depth(spec))
 
