@@ -183,11 +183,11 @@ class Quick(Race):
 def test_a_winner_is_kept_and_compiled_from_then_on(database, monkeypatch):
     monkeypatch.setattr(product, "Race", Quick)
     found = candidates.of(SPEC, HOST, make.make(SPEC, HOST))
-    monkeypatch.setattr(Quick, "winner", found.ordered[1])
+    monkeypatch.setattr(Quick, "winner", Search(found.start, found.ordered, found.near, found.kind).ask())
     told = []
     last = product.tune(SPEC, HOST, database, seconds=600, tell=told.append)
     assert (last.verdict, last.final, last.gain) == ("won", True, 2.0)
-    assert Candidate.of(last.strategy, last.sizes) == found.ordered[1]
+    assert Candidate.of(last.strategy, last.sizes) == Quick.winner
     assert last.peak > 0
     assert [each.trials for each in told] == list(range(1, len(told) + 1))
     assert told[-1].gain == 2.0
