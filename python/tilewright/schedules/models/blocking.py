@@ -152,11 +152,6 @@ def lanes_for(spec: MatmulSpec, target: Target) -> int:
     return min(target.lanes(element), max(least, 1 << (max(n, 1) - 1).bit_length()))
 
 
-def strip_in_l1(target: Target, rows: int, stride: int) -> bool:
-    """Whether half of L1 holds one line of each of `rows` rows that are `stride` bytes apart."""
-    return 2 * rows <= rows_in(target.l1, stride)
-
-
 @cache
 def rows_in_l1(target: Target, stride: int) -> int:
     """How many rows `stride` bytes apart can have a line each in L1, of no more than a tile has.

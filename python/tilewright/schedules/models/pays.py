@@ -18,10 +18,10 @@ _ROWS_TO_PACK_NARROW = 13
 """The same with fewer than 32 registers, whose narrow tiles each read a B from beyond L2 again. On Zen 3, f32, unpacked, streamed and
 packed, in GFLOP/s: 12 x 3000 x 2000 67, 59, 42; 16 x 2048 x 2048 45, 69, 48; 24 x 4096 x 1024 38, 64, 63."""
 _ROWS_TO_LEAVE_L2 = 128
-"""Rows from which, with fewer than 32 registers, a B is packed whose strips of a tile's columns L1 does not hold where they lie: strips of
-one line are read from L2 for every few rows. On Zen 3, f32, packed over unpacked, with 48, 96, 200 and 400 rows, columns x depth:
-512 x 512 1.09, 1.42, 1.36, 1.24; 2048 x 64 1.12, 1.23, 1.64, 1.86; 300 x 300 1.03, 1.08, 1.13, 1.18; 128 x 512 0.87, 1.05, 1.11, 1.15;
-256 x 256 0.97, 0.96, 1.23, 1.04; of those that L1 holds 200 x 200 0.90, 0.93, 0.92, 0.94; 64 x 64 0.91, 0.93, 0.94, 0.93."""
+"""Rows from which, with fewer than 32 registers, a B of half of L2 is packed: a tile's strips, of one line a row, come from L2 for
+every few rows. On Zen 3 with 512 KiB, f32, packed over unpacked, with 96, 200 and 400 rows, columns x depth: 512 x 512 1.42, 1.36, 1.24;
+2048 x 64 1.23, 1.64, 1.86; 300 x 300 1.08, 1.13, 1.18; 128 x 512 1.05, 1.11, 1.15; 256 x 256 0.96, 1.23, 1.04; of smaller ones 200 x 200
+0.93, 0.92, 0.94; 64 x 64 0.93, 0.94, 0.93."""
 _L2_SHARES = 2
 """Times L2 that a B may take before its panels come from beyond it."""
 _PACKING_CYCLES = 0.3
@@ -256,7 +256,7 @@ def _copies_b(spec: MatmulSpec, target: Target) -> bool:
     far = spec.a_transposed and b_bytes >= held_bytes(target) // 2
     narrow = target.vector_registers < blocking.MANY_REGISTERS
     if narrow and spec.rows_of_b >= _ROWS_TO_LEAVE_L2 and not spec.b_transposed:
-        return not blocking.strip_in_l1(target, spec.k, spec.n * spec.b_type.bytes)
+        return b_bytes >= target.l2.bytes // 2
     least = _ROWS_TO_PACK_NARROW if narrow else ROWS_TO_PACK
     return spec.rows_of_b >= (_ROWS_FROM_MEMORY if far else least) and b_bytes > _L2_SHARES * target.l2.bytes
 
