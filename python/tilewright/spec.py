@@ -60,7 +60,9 @@ class MatmulSpec(notebook.Spec):
         deterministic: True: each element of C is the same to the last bit for every M, batch and number of threads, all else
             being equal: no sum's order depends on them. With False that holds from call to call of one kernel.
         tf32: True: elements of A and B, of f32, may lose all but 10 bits after the point before they are multiplied (TF32).
-        precision: None; or "bf16x3", "bf16x6", "bf16x9": products of f32 are the sums of so many products of pieces in bf16.
+        precision: None; or "bf16x3", "bf16x6", "bf16x9": products of f32 are the sums of so many products of pieces in bf16. With "i8",
+            elements of A may be rounded to 8-bit integers, in groups along K that have a scale each (`tilewright.precision`), before they
+            are multiplied by quantized weights. Kernels do so where it is faster.
         alpha: What each sum is multiplied by, before the epilogue: 1, another number, or "arg": calls tell it. With 0, also of
             a call, A and B are not read.
         beta: What the former C is multiplied by before it is added: 0, and then it is never read; 1; another number; or "arg":
@@ -140,7 +142,7 @@ class MatmulSpec(notebook.Spec):
         left = bool(self.prologue_a or self.prologue_b)
         is_plain = not left and not self.epilogue and (self.alpha, self.beta) in ((1, 0), (1, 1))
         require_computed(Combination(a.name, b.name, acc.name, sum_.name), prologues=left, is_plain=is_plain)
-        precisions.check(self.precision, a.name, b.name, acc.name, tf32=self.tf32)
+        precisions.check(self.precision, a.name, b.name, acc.name, self.b_stored.name, tf32=self.tf32)
         if self.epilogue:
             self._check_result(self.chain.results())
         for field in scaling.ROLES:
@@ -358,7 +360,7 @@ class MatmulSpec(notebook.Spec):
     @property
     def split(self) -> precisions.Precision | None:
         """How elements of f32 are split into pieces; None: they are multiplied as they are."""
-        return None if self.precision is None else precisions.PRECISIONS[self.precision]
+        return None if self.precision is None else precisions.PRECISIONS.get(self.precision)
 
     @property
     def multiplied(self) -> tuple[str, str]:

@@ -14,7 +14,7 @@ from click.core import ParameterSource
 
 from tilewright import knobs
 from tilewright.dims import Extent, written
-from tilewright.precision import PRECISIONS
+from tilewright.precision import NAMES
 from tilewright.scaling import ARG
 from tilewright.spec import LAYOUTS
 
@@ -230,8 +230,8 @@ product = together(
     ),
     click.option(
         "--precision",
-        type=click.Choice(tuple(PRECISIONS)),
-        help="Compute products of f32 as the sum of so many products of pieces in bf16.",
+        type=click.Choice(NAMES),
+        help="Compute products of f32 as sums of so many products of pieces in bf16; i8: A may be rounded for quantized weights.",
     ),
 )
 """What a product is besides its shape: each option is a field of `MatmulSpec`, or ``--dtype``."""

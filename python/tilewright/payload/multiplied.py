@@ -19,12 +19,15 @@ from tilewright.errors import OperandError
 from tilewright.payload import propagation
 from tilewright.payload.propagation import Known
 from tilewright.payload.rounding import gamma, roundoff
+from tilewright.precision import LEAST_ROUNDED, ROUNDED_TO, rounded_group
 from tilewright.spec import MatmulSpec
 
 CODE_BITS = 4
 """Bits of elements that kernels look up in a table of all that a prologue can make of them."""
 _MOST_BITS = 9
 """Of a code of eight bits less a zero point."""
+_HALF = 0.5 + 2.0**-12
+"""Of a scale: a quotient of 127 at most is off by some 2**-15, and the scale by 2**-23 of itself, before and after it is rounded."""
 
 
 def of(chain: Chain, matrix: NDArray[Any], operands: Sequence[NDArray[Any]], axes: str) -> Known:
@@ -64,6 +67,20 @@ def rounded(known: Known, element: DType) -> tuple[NDArray[Any], NDArray[np.floa
         values = known.value.astype(to_numpy(element))
         off = np.abs(values.astype(np.float64) - known.value)
     return values, known.error + np.where(np.isfinite(off), off, 0.0)
+
+
+def rounded_in_groups(spec: MatmulSpec, a: NDArray[Any]) -> NDArray[np.float64]:
+    """How far elements of A, of M x K, may be from what `precision` says that they are rounded to.
+
+    Half a scale, and a little more for roundings in f32 before; all of what is so small that it becomes zero; inf beside an Inf or a NaN.
+    """
+    group = rounded_group(next((each.group for each in spec.chain_b.operands), 0))
+    sizes = np.abs(a.astype(np.float64))
+    starts = range(0, spec.k, group)
+    most = np.maximum.reduceat(sizes, starts, -1) if spec.k else sizes
+    off = np.where(most < LEAST_ROUNDED, most, most / ROUNDED_TO * _HALF)
+    off = np.where(np.isfinite(most), off, np.inf)
+    return np.repeat(off, group, -1)[..., : spec.k]
 
 
 def inexact(

@@ -13,6 +13,8 @@ rounded once more: by half a unit in the last place of C, u(C)·|sum|.
 Of f32 from pieces (`tilewright.precision`), the sum has a term for each product of pieces, whose magnitudes are together a little more
 than that of the product, and those that are left out are an error of their own.
 
+Where elements of A may be rounded to integers in groups, their errors are those that prologues' results have (`multiplied`).
+
 `rounding` has the further errors of dot-product instructions.
 """
 
@@ -47,6 +49,7 @@ from tilewright.payload.rounding import (
     roundoff,
     shortened,
 )
+from tilewright.precision import ROUNDED
 from tilewright.spec import MatmulSpec
 
 _U64 = 2.0**-53
@@ -156,8 +159,11 @@ def _further(spec: MatmulSpec) -> tuple[Operand, ...]:
 def _known_sums(spec: MatmulSpec, left: Known, right: Known) -> Known:
     """The sums of products of prologues' results, which have errors."""
     types = {"a": spec.a_type.name, "b": spec.b_type.name, "c": spec.acc}
-    plain = replace(spec.plain_sums, prologue_a=(), prologue_b=(), layout="nn", b_packed=False, **types)
+    kept = spec.precision if spec.split else None
+    plain = replace(spec.plain_sums, prologue_a=(), prologue_b=(), layout="nn", b_packed=False, precision=kept, **types)
     (a, a_off), (b, b_off) = multiplied.rounded(left, spec.a_type), multiplied.rounded(right, spec.b_type)
+    if spec.precision == ROUNDED:
+        a_off = a_off + multiplied.rounded_in_groups(spec, a)
     bound = error_bound(plain, a, b)
     if a_off.any() or b_off.any():
         bound = bound + multiplied.inexact(plain, a, a_off, b, b_off)

@@ -6,15 +6,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import partial
 
-from tilewright.build.constants import integer, zero
 from tilewright.build.index import Index, add, value
-from tilewright.build.loops import loop
-from tilewright.build.vectors import fixed, read, write
+from tilewright.build.vectors import read
 from tilewright.codegen.scaled_sums.along_k_vectors import Along, along
 from tilewright.codegen.scaled_sums.columns import Columns
-from tilewright.codegen.scaled_sums.registers import as_floats, pieces
+from tilewright.codegen.scaled_sums.rounded_along_k import RoundedAlongK
+from tilewright.codegen.scaled_sums.rounded_columns import RoundedColumns
+from tilewright.codegen.scaled_sums.streams import Streams
 from tilewright.mlir import ir
-from tilewright.mlir.dialects import arith, memref, scf, vector
+from tilewright.mlir.dialects import arith, memref, vector
 from tilewright.schedules.decisions import ScaledSums
 from tilewright.schedules.models import codes as codes_of
 from tilewright.schedules.models import scaled_blocks
@@ -37,18 +37,13 @@ def write_along_k(
     fresh: bool,
 ) -> None:
     """Writes the loops of a product, in vectors of columns or along K, as its sizes say."""
-    kind = Columns if scaled_blocks.in_columns(sizes, target) else AlongK
+    rounds = scaled_blocks.rounds(spec, target)
+    columns, streams = (RoundedColumns, RoundedAlongK) if rounds else (Columns, AlongK)
+    kind = columns if scaled_blocks.in_columns(sizes, target) else streams
     kind(spec, target, sizes, a, codes, further, c, fresh=fresh).write()
 
 
-_INTO_L1 = 3
-_BYTES_AHEAD = 6144
-"""How far before they are read codes are prefetched: beyond the page that the processor's own prefetching stays in. Measured on Zen 5,
-4096 x 4096 in groups of 32 from memory by one row, in microseconds, without, and 2048, 4096, 6144, 8192 and 16384 bytes before: i4 by bf16
-336, 287, 264, 259, 268, 273; i4 by f32 402, 331, 314, 306, 312, 317; i8 by bf16 742, 510, 554, 538, 564, 568."""
-
-
-class AlongK:
+class AlongK(Streams):
     """The operands of a product, and how it is computed."""
 
     def __init__(
@@ -66,77 +61,26 @@ class AlongK:
         """Takes them, and makes the buffers."""
         how = codes_of.of(spec)
         assert how is not None, "the schedule has asked"
-        self._spec, self._how = spec, how
-        self._lanes = target.lanes(spec.acc_type)
-        self._f32 = ir.F32Type.get()
-        self._by: Along = along(how, spec, target, a)
-        self._codes, self._c, self._fresh = codes, c, fresh
-        self._scale, self._zero_points = further[0], further[1] if how.zero_point else None
-        self._rows, self._streams = sizes.mr, sizes.nr
-        self._apart = spec.n // sizes.nr
-        self._sums = memref.alloc(ir.MemRefType.get([spec.m, sizes.nr, self._apart], self._f32), [], [])
-
-    def write(self) -> None:
-        """Writes the loops."""
-        m, rows = self._spec.m, self._rows
-        self._by.prepare()
-        with loop(0, self._apart, 1) as (j, _, _):
-            for first in range(0, m, rows):
-                self._columns(j, range(first, min(first + rows, m)))
-        self._copy()
-
-    def _columns(self, j: ir.Value, rows: range) -> None:
-        """Computes some rows of the columns that the streams are at."""
-        spec, block = self._spec, self._by.block
-        totals: list[ir.Value] = [zero(fixed(self._lanes, self._f32))] * (len(rows) * self._streams)
-        for inside, start, end in pieces(spec.k, block):
-            assert isinstance(start, int)
-            if inside:
-                with loop(start, end, block, totals) as (k, carried, over):
-                    scf.yield_(self._block(j, k, rows, list(carried), inside=True))
-                totals = [*over.results]
-            else:
-                totals = self._block(j, start, rows, totals, inside=False)
-        for place, total in enumerate(totals):
-            i, q = divmod(place, self._streams)
-            self._keep(total, rows[i], q, j)
-
-    def _keep(self, total: ir.Value, i: int, q: int, j: ir.Value) -> None:
-        """Writes the sum of a vector's elements."""
-        # In pairs, and not one after the other: the sums have no order to begin with.
-        fast = arith.FastMathFlags.reassoc
-        number = vector.ReductionOp(self._f32, vector.CombiningKind.ADD, total, fastmath=fast).result
-        if not self._how.group:
-            scale = memref.load(self._scale, [self._column(q, j)])
-            number = arith.mulf(number, self._number(scale, 0))
-        memref.store(number, self._sums, [value(i), value(q), j])
-
-    def _column(self, q: int, j: ir.Value) -> ir.Value:
-        """The column of C that stream number `q` is at."""
-        return value(add(j, q * self._apart))
-
-    def _number(self, value: ir.Value, operand: int) -> ir.Value:
-        """One scale or zero point as f32."""
-        found = as_floats(vector.from_elements(fixed(1, value.type), [value]), self._spec.further[operand].type)
-        return vector.extract(found, [], [0])
+        self._vectors: Along = along(how, spec, target, a)
+        super().__init__(spec, target, sizes, self._vectors, codes, further, c, fresh=fresh)
 
     def _block(self, j: ir.Value, k: Index, rows: range, totals: list[ir.Value], *, inside: bool) -> list[ir.Value]:
         """The totals and the products of a block of codes of each stream by some rows."""
         streams = self._streams
         chains = max(1, _CHAINS // len(totals))
-        used = self._by.registers
-        if not inside and self._by.in_order:  # Beyond K there are no groups.
-            used = -(-(self._spec.k % self._by.block) // self._lanes)
+        used = self._vectors.registers
+        if not inside and self._vectors.in_order:  # Beyond K there are no groups.
+            used = -(-(self._spec.k % self._vectors.block) // self._lanes)
         elements = [self._elements(q, j, k, used, inside=inside) for q in range(streams)]
         for part in self._alike(used):
             sums: list[list[ir.Value | None]] = [[None] * chains for _ in totals]
             for number, register in enumerate(part):
                 for i, row in enumerate(rows):
-                    for left, right in self._by.lefts(row, k, register):
+                    for left, right in self._vectors.lefts(row, k, register):
                         for q in range(streams):
                             each = sums[i * streams + q]
                             at = number % chains
-                            each[at] = self._by.add(each[at], left, elements[q][register][right])
+                            each[at] = self._vectors.add(each[at], left, elements[q][register][right])
             for q in range(streams):
                 scale = self._scales(q, j, k, part[0]) if self._how.group else None
                 for i in range(len(rows)):
@@ -151,7 +95,7 @@ class AlongK:
     def _alike(self, used: int) -> list[range]:
         """The registers of a block that are used, in parts that have the same scales."""
         group = self._how.group
-        size = max(1, min(used, group // self._lanes)) if group and self._by.in_order else used
+        size = max(1, min(used, group // self._lanes)) if group and self._vectors.in_order else used
         return [range(start, min(start + size, used)) for start in range(0, used, size)]
 
     def _elements(self, q: int, j: ir.Value, k: Index, used: int, *, inside: bool) -> list[Sequence[ir.Value]]:
@@ -164,53 +108,11 @@ class AlongK:
             return read(self._codes, [add(k, start), column], count, inside=inside, along=0)
 
         if self._zero_points is None:
-            return self._by.elements(of_column, None)
-        if self._by.one_zero:
+            return self._vectors.elements(of_column, None)
+        if self._vectors.one_zero:
             at = [self._group(k, 0), column] if self._how.group else [column]
-            return self._by.elements(of_column, memref.load(self._zero_points, [value(each) for each in at]))
+            return self._vectors.elements(of_column, memref.load(self._zero_points, [value(each) for each in at]))
         of = partial(self._of_lanes, self._zero_points, 1, q, j, k)
-        return self._by.elements(of_column, [of(min(register, used - 1)) for register in range(self._by.registers)])
-
-    def _prefetch(self, k: Index, column: ir.Value) -> None:
-        """Asks for codes of a column, or of those after it, that are read later."""
-        at = [value(add(k, _BYTES_AHEAD * 8 // self._how.bits)), column]
-        level, never = ir.IntegerAttr.get(integer(32), _INTO_L1), ir.BoolAttr.get(False)
-        memref.PrefetchOp(self._codes, at, never, level, ir.BoolAttr.get(True))
-
-    def _scales(self, q: int, j: ir.Value, k: Index, register: int) -> ir.Value:
-        return self._of_lanes(self._scale, 0, q, j, k, register)
-
-    def _group(self, k: Index, start: int) -> Index:
-        """The number of the group of an element."""
-        at = add(k, start)
-        return at // self._how.group if isinstance(at, int) else arith.divui(at, value(self._how.group))
-
-    def _of_lanes(self, matrix: ir.Value, operand: int, q: int, j: ir.Value, k: Index, register: int) -> ir.Value:
-        """Scales or zero points for the lanes of a register of sums."""
-        column, group, lanes = self._column(q, j), self._how.group, self._lanes
-        kind = fixed(lanes, self._f32)
-        start = register * lanes if self._by.in_order else 0
-        spread = lanes if self._by.in_order else self._by.block
-        if not group:
-            return vector.broadcast(kind, self._number(memref.load(matrix, [column]), operand))
-        first = self._group(k, start)
-        if group >= spread:
-            return vector.broadcast(kind, self._number(memref.load(matrix, [value(first), column]), operand))
-        count = spread // group
-        whole = -(-self._spec.k // group) % count == 0
-        some = as_floats(read(matrix, [first, column], count, inside=whole, along=0), self._spec.further[operand].type)
-        return vector.shuffle(some, some, [lane * count // lanes for lane in range(lanes)])
-
-    def _copy(self) -> None:
-        """Adds the sums to C, or writes them."""
-        lanes = self._lanes
-        for i in range(self._spec.m):
-            for q in range(self._streams):
-                # What is beyond the columns of a stream is zero, and those of the next one are written after it.
-                for inside, start, end in pieces(self._apart, lanes):
-                    with loop(start, end, lanes) as (j, _, _):
-                        value = read(self._sums, [i, q, j], lanes, inside=inside)
-                        at = [i, self._column(q, j)]
-                        if not self._fresh:
-                            value = arith.addf(value, read(self._c, at, lanes, inside=inside))
-                        write(value, self._c, at, inside=inside)
+        return self._vectors.elements(
+            of_column, [of(min(register, used - 1)) for register in range(self._vectors.registers)]
+        )

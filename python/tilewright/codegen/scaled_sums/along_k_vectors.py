@@ -18,6 +18,7 @@ from tilewright.build.vectors import bits_as, fixed, intrinsic, read, write
 from tilewright.codegen.scaled_sums.byte_tables import ByteTables, byte_tables
 from tilewright.codegen.scaled_sums.quantized import Bytes, Read, Tables, Words
 from tilewright.codegen.scaled_sums.registers import Order, as_floats, inverse, pieces, sorted_
+from tilewright.codegen.scaled_sums.streams import Blocks
 from tilewright.mlir import ir
 from tilewright.mlir.dialects import arith, memref, vector
 from tilewright.schedules.models.codes import Codes
@@ -32,24 +33,16 @@ Zeros = ir.Value | Sequence[ir.Value] | None
 _CODES = 16
 
 
-class Along(Protocol):
-    """How blocks of codes are multiplied.
+class Along(Blocks, Protocol):
+    """How blocks of codes are multiplied as floats.
 
     Attributes:
-        block: Codes of a block.
-        registers: Registers that it is multiplied in.
-        in_order: Whether those have their codes in order; otherwise lane i of each has codes of part i of the block.
+        registers: Registers that a block is multiplied in.
         one_zero: Whether it takes the zero point of a whole block.
     """
 
-    block: int
     registers: int
-    in_order: bool
     one_zero: bool
-
-    def prepare(self) -> None:
-        """Puts A in order, and makes tables, before all loops."""
-        ...
 
     def elements(self, codes: Read, zeros: Zeros) -> list[Sequence[ir.Value]]:
         """What stands for the codes of a block, less their zero points: for each register what `lefts` tells by number."""

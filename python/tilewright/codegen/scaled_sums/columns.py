@@ -57,26 +57,33 @@ class Columns:
         self._spec, self._how, self._sizes, self._fresh = spec, how, sizes, fresh
         self._lanes = target.lanes(spec.acc_type)
         self._f32 = ir.F32Type.get()
-        self._by = multiplicands(how, spec, target, self._lanes)
         self._codes, self._c, self._scale = codes, c, further[0]
         self._zero_points = further[1] if how.zero_point else None
         self._in_word = _WORD // how.bits
         self._block = _LINE * 8 // how.bits
         self._group = min(how.group or spec.k, spec.k)
         self._vectors = sizes.nr // self._lanes
-        chains = target.vector_registers // _CHAINS_SHARE // (sizes.mr * self._vectors)
-        self._chains = max(1, min(chains, len(self._by.order) // self._by.per_way))
-        self._given = a
-        width = 2 * self._lanes
-        order = [
-            self._in_word * (lane // self._in_word) + self._by.order[lane % self._in_word] for lane in range(width)
-        ]
-        self._a = Ordered(spec, a, width, [order], self._by.element, self._by.parts, _GAP)
         strips = -(-spec.n // sizes.nc)
         self._groups = -(-sizes.kc // self._group) + 1
         self._words = self._buffer(strips, sizes.kc // self._in_word, integer(32))
         self._scales = self._buffer(strips, self._groups, self._f32)
-        self._zeros = self._others = self._a_sums = None
+        self._zeros: ir.Value | None = None
+        self._others: ir.Value | None = None
+        self._a_sums: ir.Value | None = None
+        self._given = a
+        self._take(target, strips)
+
+    def _take(self, target: Target, strips: int) -> None:
+        """Says how words are multiplied, and makes buffers of A and of zero points."""
+        spec, sizes = self._spec, self._sizes
+        self._by = multiplicands(self._how, spec, target, self._lanes)
+        chains = target.vector_registers // _CHAINS_SHARE // (sizes.mr * self._vectors)
+        self._chains = max(1, min(chains, len(self._by.order) // self._by.per_way))
+        width = 2 * self._lanes
+        order = [
+            self._in_word * (lane // self._in_word) + self._by.order[lane % self._in_word] for lane in range(width)
+        ]
+        self._a = Ordered(spec, self._given, width, [order], self._by.element, self._by.parts, _GAP)
         if self._zero_points is not None:
             self._zeros = self._buffer(strips, self._groups, self._by.zero_element)
             if self._clamps:
@@ -96,14 +103,18 @@ class Columns:
     def write(self) -> None:
         """Writes the loops."""
         n, nc = self._spec.n, self._sizes.nc
-        self._a.prepare()
-        if self._a_sums is not None:
-            self._sum_a()
+        self._prepare()
         if nc >= n:
             self._strip(0, n)
             return
         with loop(0, n, nc) as (jc, _, _):
             self._strip(jc, slice_size(nc, jc, n))
+
+    def _prepare(self) -> None:
+        """Puts A in order."""
+        self._a.prepare()
+        if self._a_sums is not None:
+            self._sum_a()
 
     def _sum_a(self) -> None:
         """Sums A over each group."""
@@ -229,20 +240,26 @@ class Columns:
                 continue
             given = self._by_group(self._zero_points, 1, j, v, at, size, inside=inside)
             for number, each in enumerate(given):
-                whole = arith.fptosi(fixed(self._lanes, integer(32)), each)
-                known = whole
-                place = [0, first + number, v * self._lanes]
-                if self._clamps:
-                    limits = [numbers(integer(32), [to] * self._lanes) for to in (self._by.least, self._by.most)]
-                    known = arith.minsi(arith.maxsi(whole, limits[0]), limits[1])
-                    rest = arith.subi(known, whole)
-                    write(arith.sitofp(fixed(self._lanes, self._f32), rest), self._of("others"), place)
+                rest = self._keep_zeros(each, [0, first + number, v * self._lanes])
+                if rest is not None:
                     any_ = rest if any_ is None else arith.ori(any_, rest)
-                write(self._by.zeros(known), self._of("zeros"), place)
         if any_ is None:
             return None
         every = vector.ReductionOp(integer(32), vector.CombiningKind.OR, any_).result
         return arith.cmpi(arith.CmpIPredicate.ne, every, zero(integer(32)))
+
+    def _keep_zeros(self, given: ir.Value, place: Sequence[Index]) -> ir.Value | None:
+        """Puts zero points into their buffer, those that are known and what they are more; says which are more."""
+        whole = arith.fptosi(fixed(self._lanes, integer(32)), given)
+        if not self._clamps:
+            write(self._by.zeros(whole), self._of("zeros"), place)
+            return None
+        limits = [numbers(integer(32), [to] * self._lanes) for to in (self._by.least, self._by.most)]
+        known = arith.minsi(arith.maxsi(whole, limits[0]), limits[1])
+        rest = arith.subi(known, whole)
+        write(arith.sitofp(fixed(self._lanes, self._f32), rest), self._of("others"), place)
+        write(self._by.zeros(known), self._of("zeros"), place)
+        return rest
 
     def _by_group(
         self, matrix: ir.Value, operand: int, j: Index, v: int, group: Index, count: int, *, inside: bool

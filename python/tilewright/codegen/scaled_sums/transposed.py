@@ -20,8 +20,8 @@ def transposed(columns: Sequence[ir.Value]) -> list[ir.Value]:
     """
     lanes = ir.VectorType(columns[0].type).shape[0]
     if lanes == QUAD:
-        joined = [_joined(columns[r::QUAD]) for r in range(QUAD)]
-        return _in_quads(joined)
+        each = [joined(columns[r::QUAD]) for r in range(QUAD)]
+        return _in_quads(each)
     parts = [_in_quads(columns[at : at + QUAD]) for at in range(0, len(columns), QUAD)]
     by_word = [_across([each[word] for each in parts]) for word in range(QUAD)]
     return [by_word[word][part] for part in range(lanes // QUAD) for word in range(QUAD)]
@@ -58,7 +58,7 @@ def _across(registers: Sequence[ir.Value]) -> list[ir.Value]:
     return [each for pair in zip(*halves, strict=True) for each in pair]
 
 
-def _joined(parts: Sequence[ir.Value]) -> ir.Value:
+def joined(parts: Sequence[ir.Value]) -> ir.Value:
     """Registers of 128 bits, a power of two, as one."""
     while len(parts) > 1:
         lanes = ir.VectorType(parts[0].type).shape[0]

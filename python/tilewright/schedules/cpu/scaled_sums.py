@@ -48,6 +48,11 @@ def scaled_sums(spec: MatmulSpec, target: Target, blocking: Blocking) -> ir.Modu
               for g in pc..pc+kc step group:
                 C[ir:ir+mr, jr:jr+nr] += scales[g, jr:jr+nr] * (A2[ir:ir+mr, g:g+group] * (W[g:g+group, :] - zeros[g, jr:jr+nr]))
 
+    With ``precision="i8"`` along K, A is rounded first, with scales r; products are of integers, and their sums those of a group::
+
+        Q, r, q = A rounded in groups, their scales, the sums of Q over each group
+        ... T[:, n] += scales[k / group, n] * r * (Q[:, k:k+group] * codes[k:k+group, n] - zeros[k / group, n] * q)
+
     Raises:
         ScheduleError: The strategy does not compute `spec`, or not in such blocks.
     """

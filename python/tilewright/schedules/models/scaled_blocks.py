@@ -9,11 +9,13 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from tilewright.errors import ScheduleError
+from tilewright.precision import ROUNDED
 from tilewright.schedules.models import codes
 from tilewright.schedules.models.blocking import Blocking, ceil_div, even
 from tilewright.schedules.models.code_tables import STREAMS
 from tilewright.spec import MatmulSpec
 from tilewright.targets.base import Target
+from tilewright.targets.code_dots import DEPTH, CodeDot, code_dot
 from tilewright.targets.lookups import byte_lookup, lookup
 
 if TYPE_CHECKING:
@@ -31,6 +33,10 @@ _ROWS = 8
 machine, which then read 20)."""
 _MOST_ROWS = 64
 """Rows of A at most."""
+_MOST_ROUNDED: Mapping[int, int] = MappingProxyType({4: 512, 8: 128})
+"""The same where A is rounded to integers, by the bits of a code. Measured on Zen 3 by f32 in groups of 32, packed and so, in ms:
+1024 x 2048, i4, 64, 128, 256 and 512 rows 3.9 and 1.8, 7.5 and 3.8, 12.3 and 7.7, 23.7 and 15.9; 1024 x 4096, i8, 128 and 512 rows
+15.3 and 12.1, 49.1 and 49.7."""
 _ROWS_SHARE = 4
 """Rows of A that a code in a register is multiplied by, at most: one for so many registers. Their sums and those of a group leave half
 of them."""
@@ -54,6 +60,11 @@ by bf16 13 and 16, 25 and 24, 48 and 43; 2, 4, 8 and 16 rows, u4 in groups of 32
 109; i8 in groups of 128, 3, 4, 5, 8 and 16 rows 37 and 42, 44 and 44, 71 and 61, 86 and 58, 179 and 96. On Zen 3, 128 x 4096
 in groups of 32 by f32, with vectors along K or inner products, and of columns: i4, 3, 4, 8, 16 and 32 rows 62 and 58, 82 and 68, 209 and
 131, 510 and 262, 1067 and 518; i8, 8, 16 and 32 rows 179 and 138, 425 and 257, 873 and 504."""
+_MOST_BY_COLUMNS: Mapping[int, int] = MappingProxyType({4: 32, 8: 24})
+"""Rows of A up to which codes of so many bits are transposed to be multiplied as floats where bytes are looked up, and not wider words;
+with more, B is packed. Measured on Zen 3 by f32 in groups of 32, transposed and packed, in microseconds: 1024 x 2048, i4, 16, 32 and 64
+rows 1016 and 1204, 1996 and 2124, 4208 and 3951; i8 1063 and 1101, 1990 and 1858, 4076 and 3843; 128 x 4096, i4, 16, 32 and 64 rows 286
+and 328, 518 and 482, 1010 and 849. With A rounded to integers: 489, 880 and 1879; 760, 1407 and 2939; 167, 280 and 557."""
 _VECTORS = 2
 """Vectors of columns beside each other: each element of A is taken to all lanes once for both."""
 _CHUNK_BYTES = 8192
@@ -70,9 +81,25 @@ def fits(spec: MatmulSpec) -> bool:
     """Whether the strategy computes `spec`: few rows by codes that are stored row by row, and each element of C by itself."""
     alone = spec.products == 1 and not (spec.has_rows or spec.dynamic or spec.batch or spec.b_packed or spec.prologue_a)
     floats = spec.a_stored == spec.a_type and spec.a_type.kind == "float" and spec.acc == "f32"
-    few = alone and not spec.a_transposed and floats and 0 < spec.m <= _MOST_ROWS and spec.n > 0 and spec.k > 0
+    most = _MOST_ROUNDED.get(spec.b_stored.bits, _MOST_ROWS) if spec.precision == ROUNDED else _MOST_ROWS
+    few = alone and not spec.a_transposed and floats and 0 < spec.m <= most and spec.n > 0 and spec.k > 0
     found = codes.of(spec) if few else None
     return found is not None and (_whole(found) if spec.b_transposed else not found.has_fractions)
+
+
+def code_dot_of(spec: MatmulSpec, target: Target) -> CodeDot | None:
+    """The instruction that multiplies codes of `spec` by A rounded to integers; None where there is none."""
+    return code_dot(target, target.lanes(spec.acc_type), spec.b_stored.bits)
+
+
+def rounds(spec: MatmulSpec, target: Target) -> bool:
+    """Whether A is rounded to integers: where that is asked for, and bytes are multiplied along K."""
+    found = codes.of(spec)
+    if spec.precision != ROUNDED or not spec.b_transposed or found is None or not fits(spec):
+        return False
+    dot = code_dot_of(spec, target)
+    least = max(target.lanes(spec.acc_type), DEPTH * 8 // spec.b_stored.bits)
+    return dot is not None and (found.group or spec.k) >= least
 
 
 def _whole(found: codes.Codes) -> bool:
@@ -87,7 +114,7 @@ def require(spec: MatmulSpec, target: Target, sizes: Blocking | ScaledSums) -> N
         ScheduleError: It does not.
     """
     found = codes.of(spec)
-    if found is None or not fits(spec):
+    if found is None or not fits(spec) or (spec.m > _MOST_ROWS and not rounds(spec, target)):
         raise ScheduleError(
             f"strategy scaled_sums does not compute {spec}",
             where="scaled_sums",
@@ -97,7 +124,8 @@ def require(spec: MatmulSpec, target: Target, sizes: Blocking | ScaledSums) -> N
     if spec.b_transposed and in_columns(sizes, target):
         lanes, unit, group = target.lanes(spec.acc_type), codes_in_line(spec), found.group or spec.k
         expected = f"an nr of whole {lanes}, an nc of whole nr, and a kc of whole {unit} that divides a group of {group} or is some of them"
-        whole = not (sizes.nr % lanes or sizes.nc % sizes.nr or sizes.kc % unit or found.has_fractions)
+        whole = not (sizes.nr % lanes or sizes.nc % sizes.nr or sizes.kc % unit)
+        whole = whole and (not found.has_fractions or rounds(spec, target))
         fit = whole and _fits_groups(sizes.kc, group, spec.k)
     elif spec.b_transposed:
         expected, fit = f"an nr that divides {spec.n}", spec.n % sizes.nr == 0
@@ -162,11 +190,14 @@ def in_columns(sizes: Blocking | ScaledSums, target: Target) -> bool:
 def _by_columns(spec: MatmulSpec, target: Target) -> bool:
     """Whether codes that lie along K are better transposed."""
     found = codes.of(spec)
-    if found is None or found.has_fractions or not fits(spec):
+    if found is None or not fits(spec) or (found.has_fractions and not rounds(spec, target)):
         return False
     if not spec.b_transposed or not _takes_columns(target):
         return False
-    enough = spec.m >= _LEAST_BY_COLUMNS[spec.b_stored.bits] and spec.n >= target.lanes(spec.acc_type)
+    bits = spec.b_stored.bits
+    if not rounds(spec, target) and lookup(target, WORD_BITS) is None and spec.m > _MOST_BY_COLUMNS[bits]:
+        return False
+    enough = spec.m >= _LEAST_BY_COLUMNS[bits] and spec.n >= target.lanes(spec.acc_type)
     return enough and _depth(spec) > 0
 
 
