@@ -19,7 +19,7 @@ QUICK_ARGS ?= --shape 64x64x64 --shape 256x256x256 --shape 1024x1024x1024 --shap
 
 .DEFAULT_GOAL := help
 .PHONY: help setup setup-arm setup-netlib setup-outside setup-gpu setup-lab setup-browser setup-bench setup-frameworks setup-torch setup-cluster demo check check-long check-outside check-clusters check-models mutants \
-  bench bench-amx bench-card bench-quick bench-results bench-lab bench-bisect bench-docs fmt lint docs wheel vsix clean
+  bench bench-amx bench-card bench-quick bench-results bench-lab bench-bisect bench-docs pictures fmt lint docs wheel vsix clean
 
 help: ## Print the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -95,7 +95,7 @@ bench-results: setup ## Measure every figure of README and docs, beside every li
 tuned: setup ## Tune usual products on this machine, and write what won into the package; BUDGET=… are seconds a product, SECONDS=… how long, the rest comes next time
 	@$(BIN)/python tools/tuned $(if $(BUDGET),--budget $(BUDGET)) $(if $(SECONDS),--seconds $(SECONDS))
 
-bench-lab: setup setup-lab setup-gpu ## Measure each example of the lab: lines known, seconds from an edit to the code, size of the export; some minutes on a quiet machine
+bench-lab: setup setup-lab setup-gpu ## Measure each example of the lab: lines known, seconds from an edit to the code, size of the export; some minutes on a quiet machine, an interrupted run continues
 	@$(BIN)/python tools/lab_table
 
 bench-bisect: setup setup-arm setup-gpu ## Plant a wrong, a crashing and a slow step in a schedule of each strategy, and write how `tilewright bisect` finds it; half an hour
@@ -129,6 +129,9 @@ mutants: setup setup-arm setup-gpu ## Insert some hundred small defects, which t
 
 lint: setup ## Lint and types only
 	@$(BIN)/python tools/setup/check.py lint
+
+pictures: setup-lab setup-browser ## Take the pictures of the lab's page anew that tests compare it with; look at them before they are committed
+	@TILEWRIGHT_PICTURES=1 $(BIN)/python -I -m pytest -q test/browser/test_pictures.py
 
 fmt: setup ## Format every source
 	@$(BIN)/python tools/setup/check.py format

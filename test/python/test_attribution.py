@@ -2,6 +2,8 @@
 """Line tables: each instruction of a hot loop knows the line of the schedule that made it and the loops around it, at no cost."""
 
 import re
+import shutil
+import subprocess
 
 import pytest
 import tilewright as tw
@@ -22,6 +24,7 @@ CASES = {
         "cpu/unpacked.py",
         "ir, loop",
     ),
+    "streamed": (tw.MatmulSpec(8, 4096, 4096), "x86-64-v4", "cpu/unpacked.py", "loop, jr, loop"),
     "inner_product": (tw.MatmulSpec(1, 64, 512, layout="nt"), "x86-64-v4", "cpu/inner_product.py", "jr, loop"),
     "scalable": (tw.MatmulSpec(64, 64, 64), "armv9-a", "cpu/scalable.py", "ir, loop"),
     "outer_product": (tw.MatmulSpec(64, 64, 64), "armv9-a+sme", "cpu/outer_product.py", "loop, loop, loop"),
@@ -40,7 +43,10 @@ CASES = {
         "loop",
     ),
 }
-"""By strategy or operator: a problem, a target, the schedule's file, and the last ones of the loops around the hot loop's body."""
+"""By strategy or operator: a problem, a target, the schedule's file, and the last ones of the loops around the hot loop's body.
+
+`streamed` shares the register tile of `unpacked`.
+"""
 
 
 def assembly(spec, target="x86-64-v4", *, tables=True, schedule=None):
@@ -128,6 +134,53 @@ def test_an_object_has_the_line_tables(tmp_path):
         path = tmp_path / f"{name}.o"
         assert main(["compile", "--shape", "64x64x64", *options, "-o", str(path)]) == 0
         assert (b".debug_line" in path.read_bytes()) == bool(options)
+
+
+CC = shutil.which("cc") or shutil.which("clang-22")
+CALLER = """
+#include <stdint.h>
+int32_t matmul(int64_t, int64_t, int64_t, const void *, int64_t, const void *, int64_t, void *, int64_t);
+static float a[256], b[256], c[256];
+int main(void) { return matmul(16, 16, 16, a, 16, b, 16, c, 16); }
+"""
+
+
+@pytest.fixture
+def traced(tmp_path):
+    """A schedule's file, the number and text of its line that tiles, and an object that was compiled under it."""
+    file = written(
+        tmp_path / "own.mlir",
+        MATCH,
+        "%tiled, %loops:2 = transform.structured.tile_using_for %m tile_sizes [1, 16]"
+        " : (!transform.any_op) -> (!transform.any_op, !transform.any_op, !transform.any_op)",
+    )
+    number, text = next(each for each in enumerate(file.read_text().splitlines(), 1) if "tile_using_for" in each[1])
+    options = ["--shape", "16x16x16", "--schedule", str(file), "--debug-info"]
+    assert main(["compile", *options, "-o", str(tmp_path / "own.o")]) == 0
+    return file, number, text.strip(), tmp_path / "own.o"
+
+
+def said(*command) -> str:
+    return subprocess.run([*map(str, command)], capture_output=True, text=True, check=True, timeout=60).stdout
+
+
+@pytest.mark.skipif(shutil.which("objdump") is None, reason="objdump is not installed")
+def test_objdump_shows_the_schedule_between_instructions(traced):
+    _, _, text, built = traced
+    assert text in said("objdump", "-d", "-S", built)
+
+
+@pytest.mark.skipif(not (shutil.which("gdb") and CC), reason="gdb or a C compiler is not installed")
+def test_gdb_stops_at_a_line_of_the_schedule(traced):
+    file, number, text, built = traced
+    program = built.with_suffix("")
+    built.with_suffix(".c").write_text(CALLER)
+    said(CC, built.with_suffix(".c"), built, "-o", program)
+    told = said("gdb", "-batch", "-nx", "-ex", f"break {file.name}:{number}", "-ex", "run", "-ex", "bt", program)
+    if "ptrace" in told or "not permitted" in told:
+        pytest.skip("this machine lets nobody trace programs")
+    assert text in told
+    assert re.search(rf"#0 +loop \(\) at .*{file.name}:{number}\n#1 +loop \(\)", told)
 
 
 def test_llvm_ir_for_people_has_no_tables():

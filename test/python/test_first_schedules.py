@@ -96,6 +96,19 @@ FAIL = {
         "only linalg.copy and tensor.pad",
         "tilewright trace",
     ),
+    "the loop in place of the tile": (
+        "_, rows = steps.tile(product, [4, 16, 0]); steps.vectorize(rows)",
+        "cannot vectorize",
+        "vectorize the tile, which tiling returns before its loops",
+    ),
+    "a field that a spec lacks": (
+        "steps.tile(product, [spec.columns, 0, 0])",
+        "no attribute 'columns'",
+        "There is m, n, k",
+    ),
+    "a step that is called otherwise": ("steps.tiles(product, [4, 0, 0])", "no attribute 'tiles'", "There is tile"),
+    "a step that is not there": ("steps.unroll(product, 4)", "no attribute 'unroll'", "help() shows what it has"),
+    "one size for all": ("steps.tile(product, 4)", "'int' object is not iterable", "help() shows their arguments"),
     "no size": ("steps.tile(product, [0, 0, 0])", "no size above zero", ""),
 }
 

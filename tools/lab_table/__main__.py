@@ -8,6 +8,7 @@ are the same on every machine with the same version of LLVM; times are of a mach
 from __future__ import annotations
 
 import csv
+import json
 import os
 import re
 import statistics
@@ -26,6 +27,9 @@ from tilewright.lab.problem import read
 from tilewright.lab.samples import Sample
 
 FILE = Path(__file__).parents[2] / "docs/reference/results/lab.csv"
+_KEPT = Path(__file__).parents[2] / "build/bench/lab.json"
+"""What is measured so far."""
+Row = tuple[object, ...]
 GROUPS = ("strategies", "gpus", "operators", "targets")
 COLUMNS = ("group", "example", "target", "instructions with a line, %", "edit to code, s", "page, KiB")
 _RUNS = int(os.environ.get("RUNS", "3"))
@@ -40,21 +44,46 @@ _PAGE = "a page"
 
 
 def main(wanted: list[str]) -> int:
-    """Measures the examples whose names are given, or all; writes the file where all were."""
-    chosen = [each for each in samples.all() if each.group in GROUPS and (not wanted or each.name in wanted)]
-    rows = []
+    """Measures the examples, or groups of them, whose names are given, or all; writes the file as soon as each was measured.
+
+    What was measured of the same sources on the same machine is not measured again: an interrupted run continues.
+    """
+    every = [each for each in samples.all() if each.group in GROUPS]
+    rows = _measured()
     with Compiler(sandbox.find(), _LIMITS) as compiler:
-        for sample in chosen:
-            row = _row(compiler, sample)
-            print(*row, sep=", ", flush=True)
-            rows.append(row)
-    if not wanted:
-        _write(rows)
+        for sample in every:
+            if sample.name in rows or (wanted and sample.name not in wanted and sample.group not in wanted):
+                continue
+            rows[sample.name] = _row(compiler, sample)
+            print(*rows[sample.name], sep=", ", flush=True)
+            _keep(rows)
+    if len(rows) == len(every):
+        _write([rows[each.name] for each in every])
+        _KEPT.unlink()
         print(f"wrote {FILE}")
     return 0
 
 
-def _row(compiler: Compiler, sample: Sample) -> tuple[object, ...]:
+def _measured() -> dict[str, Row]:
+    """By example, what an interrupted run measured."""
+    try:
+        kept = json.loads(_KEPT.read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return {}
+    return {name: tuple(row) for name, row in kept["rows"].items()} if kept["of"] == _what() else {}
+
+
+def _keep(rows: Mapping[str, Row]) -> None:
+    _KEPT.parent.mkdir(parents=True, exist_ok=True)
+    _KEPT.write_text(json.dumps({"of": _what(), "rows": rows}), encoding="utf-8")
+
+
+def _what() -> list[str]:
+    """Of which sources, on which machine."""
+    return [machine.version(), machine.describe()]
+
+
+def _row(compiler: Compiler, sample: Sample) -> Row:
     """What is measured of one example."""
     asked: dict[str, Any] = {**sample.product, "language": sample.language, "text": sample.text}
     if sample.strategy:
@@ -98,16 +127,11 @@ def _answer(compiler: Compiler, kind: str, asked: Mapping[str, Any]) -> dict[str
     return answer
 
 
-def _write(rows: list[tuple[object, ...]]) -> None:
+def _write(rows: list[Row]) -> None:
     """The file: when and where, then a row for each example."""
     load = f"load average {os.getloadavg()[1]:.1f}, this program's own included"
-    lines: Iterator[tuple[object, ...]] = iter(
-        [
-            ("measured", datetime.now(timezone.utc).strftime("%Y-%m-%d"), machine.describe(), machine.version(), load),
-            COLUMNS,
-            *rows,
-        ]
-    )
+    when = datetime.now(timezone.utc).strftime("%Y-%m-%d")
+    lines = [("measured", when, machine.describe(), machine.version(), load), COLUMNS, *rows]
     with FILE.open("w", encoding="utf-8", newline="") as file:
         csv.writer(file, lineterminator="\n").writerows(lines)
 

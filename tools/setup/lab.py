@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Installs what `tilewright lab` and notebooks need besides the compiler: a web server, bubblewrap, widgets. `make setup-lab` calls it.
 
-With ``browser``, which `make setup-browser` says, also Chromium and what drives it, for the tests of the page.
+With ``browser``, which `make setup-browser` says, also Chromium, what drives it, and what compares pictures, for the tests of the page.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ SERVER = ("starlette", "uvicorn")
 """The extra ``lab``."""
 WIDGETS = ("anywidget",)
 """The extra ``notebook``."""
-DRIVER = ("playwright",)
+DRIVER = ("playwright", "pillow", "fonttools")
 
 
 def main(asked: list[str]) -> int:

@@ -31,6 +31,7 @@ _KINDS = (
 _REMEDIES = {
     "Attempted to vectorize, but failed": "Tile by sizes that divide the extents, or pad or peel what is left (steps.pad, steps.peel): "
     "a tile of a dynamic size is no vector. vector_sizes must be at least as large as the tile",
+    "Unsupported Op, cannot vectorize": "A loop is no vector: vectorize the tile, which tiling returns before its loops",
     "uses a handle": "An op consumes the handle that it is applied to: go on with the handles that it returned, or match again",
     "transform applied to the wrong op kind": _KINDS,
     "incorrect type of payload": _KINDS,

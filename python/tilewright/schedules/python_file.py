@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import difflib
 import sys
 from collections.abc import Callable
@@ -46,7 +47,9 @@ def remedy(error: BaseException) -> str | None:
     """What to do about what a user's function raised: names that are near one that is not there, and where arguments are described."""
     if isinstance(error, AttributeError) and error.obj is not None and error.name:
         near = difflib.get_close_matches(error.name, dir(error.obj), 3)
-        return f"There is {', '.join(near)}" if near else None
+        if not near and dataclasses.is_dataclass(error.obj):
+            near = [each.name for each in dataclasses.fields(error.obj)]
+        return f"There is {', '.join(near)}" if near else "help() shows what it has"
     if isinstance(error, TypeError | ValueError | AttributeError):
         return (
             "Classes of tilewright.mlir.dialects.transform take handles, which other ops returned, and sizes, which are ints or "

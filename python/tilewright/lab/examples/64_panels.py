@@ -12,11 +12,12 @@ B are copied once, in the order in which they are read:
       for i by MC:
         packed_a[r / 6][0:6][p] = A[i+r:i+r+6, k+p]
         for j by NR: for r in 0..MC by 6:
-          acc = C[i+r:i+r+6, j:j+NR]
+          acc = C[i+r:i+r+6, j:j+NR], or 0 where k is 0
           for p in 0..KC: acc += packed_a[r / 6][:, p] * packed_b[j / NR][p]
           C[i+r:i+r+6, j:j+NR] = acc
 
-That is the nest of the strategy `packed`, which chooses its sizes by the caches, pads what is short, and starts from zero in place of C.
+The block of A takes half of the second cache, so that B and C have room to pass. That is the nest of the strategy `packed`, which chooses
+more of its sizes by the caches, and pads what is short.
 """
 
 import tilewright as tw
@@ -26,11 +27,19 @@ from tilewright.schedules import steps
 ROWS = 6
 
 
+def _cut(extent: int, most: int, step: int = 1) -> int:
+    """The largest multiple of `step` up to `most` and half of an extent, one that divides the extent if that is not much less."""
+    most = max(step, min(most, extent // 2) // step * step)
+    whole = max((each for each in range(step, most + 1, step) if extent % each == 0), default=0)
+    return whole if 2 * whole >= most else most
+
+
 def schedule(spec: tw.MatmulSpec, target: tw.Target, sizes: tw.Blocking) -> ir.Module:
     """Copies blocks of A and B into panels, and multiplies these as in lesson 4."""
     lanes = target.lanes(spec.acc_type)
     columns = (4 if target.vector_registers >= 32 else 2) * lanes
-    rows, depth = min(288, spec.m // 2), min(384, spec.k // 2)
+    depth = _cut(spec.k, 576)
+    rows = _cut(spec.m, target.l2.bytes // 2 // (depth * spec.a_type.bytes), ROWS)
     with steps.script() as script:
         tile = steps.match(script.root, "linalg.matmul")
         for cut in ([0, 0, depth], [rows, 0, 0], [0, columns, 0], [ROWS, 0, 0]):
@@ -48,4 +57,6 @@ def schedule(spec: tw.MatmulSpec, target: tw.Target, sizes: tw.Blocking) -> ir.M
         tile, _loop = steps.tile(steps.match(script.functions, "linalg.matmul"), [0, 0, 1])
         steps.vectorize(tile)
         steps.keep_accumulators(script.functions, looped=True)
+        if spec.beta == 0:
+            steps.start_from_zero(script.functions)
     return script.module

@@ -121,8 +121,14 @@ export class Code {
     const lines = unpack(answer.texts, answer.stages[answer.code]);
     const hot = hotRows(lines, answer.hot);
     this.assembly.show(lines.map((line) => [SAME, line]), answer.language, { hot });
-    const first = [...hot][0];
-    if (first !== undefined) requestAnimationFrame(() => { this.place.scrollTop = Math.max(0, first - 6) * (this.assembly.rows[0]?.getBoundingClientRect().height || 18); });
+    this.first = [...hot][0];
+    this.goToHotLoop();
+  }
+
+  // Also when the pane comes to be seen: what is hidden does not scroll.
+  goToHotLoop() {
+    if (this.view !== "asm" || this.first === undefined) return;
+    requestAnimationFrame(() => { this.place.scrollTop = Math.max(0, this.first - 6) * (this.assembly.rows[0]?.getBoundingClientRect().height || 18); });
   }
 }
 

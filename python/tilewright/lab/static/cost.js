@@ -8,9 +8,10 @@ export function tile(value, label, quality) {
   return make("div", { class: `tile ${quality || ""}` }, make("b", {}, value), make("span", {}, label));
 }
 
-export function bars(rows, most, unit) {
+// A bar for each row; with `limit`, those that are as long as `most` stand out.
+export function bars(rows, most, unit, limit) {
   return make("table", { class: "bars" }, rows.map(([name, value, text]) => make("tr", {}, make("td", {}, name), make("td", { class: "right" }, text || `${number(value)} ${unit}`),
-    make("td", {}, make("div", { class: "track" }, make("div", { style: `width: ${Math.min(100, (100 * value) / (most || 1))}%` }))))));
+    make("td", {}, make("div", { class: "track" }, make("div", { class: limit && value >= 0.97 * most ? "full" : null, style: `width: ${Math.min(100, (100 * value) / (most || 1))}%` }))))));
 }
 
 // The tiles above the views.
@@ -25,7 +26,7 @@ export function costTiles(answer) {
   return [
     answer.count ? tile(number(answer.count.kernel), "instructions a call, in the emulator") : null,
     answer.count?.openblas ? tile(number(answer.count.kernel / answer.count.openblas, 2), `of the instructions of OpenBLAS ${answer.count.version}`) : null,
-    analysis ? tile(`${number(analysis.percent, 0)} %`, "of the multiply-add bound, hot loop", analysis.percent >= 90 ? "good" : analysis.percent < 50 ? "bad" : "") : null,
+    analysis ? tile(`${number(analysis.percent, 0)} %`, "of the hot loop's bound", analysis.percent >= 90 ? "good" : analysis.percent < 50 ? "bad" : "") : null,
     analysis ? tile(number(analysis.cycles), "cycles an iteration") : null,
     tile(`${products} / ${hot.loads}`, `${hot.tiles ? "tile products" : hot.fma ? "multiply-adds" : "multiplications"} / loads`),
     tile(hot.stack, "spills", hot.stack ? "bad" : "good"),
@@ -46,7 +47,7 @@ export function hotLoop(answer) {
     make("div", { class: "legend" }, kinds.map(([name, count]) => make("span", {}, make("span", { class: "dot", style: `background: var(--${name})` }), `${name} ${count}`))),
     answer.note ? make("p", { class: "soft" }, answer.note) : null,
     analysis ? [make("h3", {}, `Busy cycles of each port of ${number(analysis.cycles)} (${analysis.model})`),
-      bars(Object.entries(analysis.pressure), analysis.cycles, ""),
+      bars(Object.entries(analysis.pressure), analysis.cycles, "", true),
       make("p", { class: "soft" }, `${number(analysis.ipc, 2)} instructions a cycle, of ${analysis.width}. If nothing but multiply-adds cost time: ${number(analysis.bound)} cycles, by ${analysis.rates || "the target's row"}. ${analysis.notes.map((each) => `${each}.`).join(" ")}`)] : null,
     make("h3", {}, "Instructions"),
     make("table", { class: "costs" }, make("tr", {}, make("th", {}, ""), make("th", {}, "instruction"), analysis ? [make("th", { class: "right" }, "latency"), make("th", { class: "right" }, "cycles")] : null),

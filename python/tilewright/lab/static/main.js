@@ -180,6 +180,7 @@ function takeExample(name) {
   if (!found) return;
   code.clear();
   steps.clear();
+  knobs.show([]);
   byId("stale-steps").hidden = true;
   const product = { ...found.product, threads: Number(found.product.threads || 1), beta: Number(found.product.beta || 0) };
   if (found.strategy) {
@@ -196,6 +197,7 @@ function panes() {
   const choose = (name) => names.forEach(([each]) => {
     byId(each).classList.toggle("shown", each === name);
     byId(`tab-${each}`).setAttribute("aria-selected", String(each === name));
+    if (each === name && each === "code-pane") code?.goToHotLoop();
   });
   byId("tabs").replaceChildren(...names.map(([name, title]) => make("button", { type: "button", role: "tab", id: `tab-${name}`, "aria-controls": name, onclick: () => choose(name) }, title)));
   choose("schedule-pane");

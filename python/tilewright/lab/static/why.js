@@ -8,7 +8,7 @@ const apart = 0.15;
 export function why(answer, ran) {
   const moves = answer.moves;
   if (!moves) return [make("p", { class: "soft" }, "What the loops move is not known: the kernel has no loops, or dynamic extents, or code of several kinds.")];
-  return [...times(answer, ran), ...nest(moves), ...moved(moves), ran?.peak && answer.flops ? [make("h3", {}, "Roofline"), roofline(answer, ran)] : null];
+  return [...times(answer, ran), ...nest(moves), ...moved(moves, ran), ran?.peak && answer.flops ? [make("h3", {}, "Roofline"), roofline(answer, ran)] : null];
 }
 
 // What each part of the machine takes, if the others cost nothing, and what all takes; null where it did not run here.
@@ -51,14 +51,24 @@ function levelsOf(moves) {
   return Object.entries(moves.beyond).map(([level, by]) => [level, Object.values(by).reduce((sum, each) => sum + each, 0), by]);
 }
 
-function moved(moves) {
+// What the processor's counters said of a call, or why they said nothing.
+function told(ran) {
+  const found = ran?.counted;
+  if (!found) return ran?.not_counted ? `The processor's own counters are missing: ${ran.not_counted}.` : "";
+  return `Counted by the processor in a call: ${number(found.cycles, 0)} cycles, ${number(found.instructions, 0)} instructions, ${number(found.instructions / found.cycles, 2)} a cycle.`;
+}
+
+function moved(moves, ran) {
+  const counted = ran?.counted?.beyond;
   const levels = levelsOf(moves), label = (level) => (level === "registers" ? "all" : `beyond ${level}`);
   return [
     make("h3", {}, "What a call moves"),
     make("div", { class: "scroll" }, make("table", { class: "moved" }, make("tr", {}, make("th", {}), levels.map(([level]) => make("th", { class: "right" }, label(level)))),
       Object.keys(moves.buffers).map((name) => make("tr", {}, make("td", {}, name), levels.map(([, , by]) => make("td", { class: "right" }, bytes(by[name] || 0))))),
-      make("tr", {}, make("td", {}, "sum"), levels.map(([, sum]) => make("td", { class: "right" }, bytes(sum)))))),
+      make("tr", { class: "sum" }, make("td", {}, "sum"), levels.map(([, sum]) => make("td", { class: "right" }, bytes(sum)))),
+      counted ? make("tr", { id: "counted" }, make("td", {}, "counted"), levels.map(([level]) => make("td", { class: "right" }, level in counted ? bytes(counted[level]) : ""))) : null)),
     make("p", { class: "soft" }, `By footprints, with ${Object.entries(moves.caches).map(([level, size]) => `${level} of ${bytes(size)}`).join(", ")}. A cache serves a repetition where all that one iteration touches fits into it.`),
+    told(ran) ? make("p", { class: "soft", id: "told" }, told(ran)) : null,
   ];
 }
 
