@@ -95,7 +95,7 @@ bench-results: setup ## Measure every figure of README and docs, beside every li
 tuned: setup ## Tune usual products on this machine, and write what won into the package; BUDGET=… are seconds a product, SECONDS=… how long, the rest comes next time
 	@$(BIN)/python tools/tuned $(if $(BUDGET),--budget $(BUDGET)) $(if $(SECONDS),--seconds $(SECONDS))
 
-bench-lab: setup setup-lab setup-gpu ## Measure each example of the lab: lines known, seconds from an edit to the code, size of the export; some minutes on a quiet machine, an interrupted run continues
+bench-lab: setup setup-lab setup-gpu setup-browser ## Measure each example of the lab: lines known, seconds from an edit to the code, size of the export; some minutes on a quiet machine, an interrupted run continues
 	@$(BIN)/python tools/lab_table
 
 bench-bisect: setup setup-arm setup-gpu ## Plant a wrong, a crashing and a slow step in a schedule of each strategy, and write how `tilewright bisect` finds it; half an hour

@@ -3,41 +3,29 @@
 
 from __future__ import annotations
 
-import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
 from typing import Any
 
 import pytest
+from readable import FAINT
 from tilewright.cli import main
 from tilewright.emit import ptxas
 from tilewright.lab import sandbox
 
-CHROMIUM = shutil.which("chromium")
-api: Any = pytest.importorskip("playwright.sync_api", reason="make setup-browser installs it")
 pytest.importorskip("starlette", reason="make setup-lab installs it")
-pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="no Chromium: make setup-browser installs it")
 WAIT = 60_000
 """Milliseconds that the machine may take for an answer."""
 
 
 @pytest.fixture(scope="module")
 def address() -> Iterator[str]:
-    command = [sys.executable, "-I", "-m", "tilewright", "lab", "--seconds", "30"]
+    command = [sys.executable, "-I", "-m", "tilewright", "lab", "--seconds", "20"]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as server:
         assert server.stdout is not None
         yield server.stdout.readline().strip()
         server.terminate()
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Any]:
-    with (
-        api.sync_playwright() as driver,
-        driver.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"]) as made,
-    ):
-        yield made
 
 
 @pytest.fixture
@@ -67,6 +55,16 @@ def test_an_edit_is_compiled_and_its_error_stands_at_its_line(page):
     page.fill("#editor textarea", "def schedule(spec, target, sizes):\n    return 1 / 0\n")
     page.wait_for_selector("#error >> text=ZeroDivisionError")
     assert page.locator("#editor .line.wrong .at").text_content() == "2"
+
+
+def test_strings_of_several_lines_are_strings(page):
+    page.fill("#editor textarea", '"""One\nfor two\n""" + f(3)\nfor each in four: pass\n')
+    lines = page.locator("#editor .line .text")
+    assert [each.inner_html() for each in lines.all()[:2]] == [
+        f'<span class="string">{text}</span>' for text in ('"""One', "for two")
+    ]
+    assert lines.nth(2).locator(".string").inner_text() == '"""'
+    assert lines.nth(3).locator(".op").all_inner_texts() == ["for", "in", "pass"]
 
 
 def test_a_line_of_the_schedule_lights_up_what_it_made(page):
@@ -319,27 +317,3 @@ def test_it_fits_and_can_be_read(browser, address, width, scheme):
         assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
         faint = page.evaluate(FAINT)
         assert faint == []
-
-
-FAINT = """() => {
-  const parsed = (text) => text.match(/[\\d.]+/g).map(Number);
-  const linear = (each) => (each <= 0.04045 ? each / 12.92 : ((each + 0.055) / 1.055) ** 2.4);
-  const light = ([r, g, b]) => [r, g, b].map((each) => linear(each / 255))
-    .reduce((sum, each, at) => sum + each * [0.2126, 0.7152, 0.0722][at], 0);
-  const behind = (element) => {
-    for (let at = element; at; at = at.parentElement) {
-      const color = parsed(getComputedStyle(at).backgroundColor);
-      if (color.length === 3 || color[3] > 0) return color;
-    }
-    return [255, 255, 255];
-  };
-  const found = new Set();
-  for (const element of document.querySelectorAll("body *")) {
-    const own = [...element.childNodes].some((node) => node.nodeType === 3 && node.textContent.trim());
-    if (!own || !element.checkVisibility() || element.closest("textarea, option, :disabled, svg")) continue;
-    const [one, two] = [light(parsed(getComputedStyle(element).color)), light(behind(element))].sort((a, b) => b - a);
-    const contrast = (one + 0.05) / (two + 0.05);
-    if (contrast < 4.5) found.add(`${element.className || element.id || element.tagName}: ${contrast.toFixed(2)}`);
-  }
-  return [...found];
-}"""

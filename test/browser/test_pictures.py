@@ -9,38 +9,19 @@ answers.
 from __future__ import annotations
 
 import io
-import json
-import os
-import shutil
-from collections.abc import Iterator
-from contextlib import contextmanager
-from importlib import resources
 from pathlib import Path
 from typing import Any
 
 import boxes
 import numpy as np
 import pytest
-from tilewright.emit.child import Limits
-from tilewright.lab import page as lab_page
-from tilewright.lab import samples, sandbox
-from tilewright.lab.compiler import Compiler
-from tilewright.lab.problem import KINDS, read
+from recorded_page import RENEWS, SIZES, shown
 
-CHROMIUM = shutil.which("chromium")
-api: Any = pytest.importorskip("playwright.sync_api", reason="make setup-browser installs it")
 Image: Any = pytest.importorskip("PIL.Image", reason="make setup-browser installs it")
 pytest.importorskip("fontTools", reason="make setup-browser installs it")
-pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="no Chromium: make setup-browser installs it")
 
 HERE = Path(__file__).parent
-PICTURES, RECORDED, DIFFERENCES = HERE / "pictures", HERE / "recorded.txt", HERE.parents[1] / "build" / "pictures"
-RENEWS = bool(os.environ.get("TILEWRIGHT_PICTURES"))
-"""Whether pictures and answers are made anew, and nothing is compared."""
-ORIGIN = "http://127.0.0.1:9"
-"""Nobody is there: the test answers."""
-SIZES = {"wide": (1280, 896), "narrow": (400, 848)}
-"""In whole cells."""
+PICTURES, DIFFERENCES = HERE / "pictures", HERE.parents[1] / "build" / "pictures"
 VIEWS = ("lines", "hot", "why")
 KEPT, CELL, COLORS = 2, 8, 160
 """Pictures are kept at half their size, with so many colors; means are over so many pixels each way."""
@@ -56,76 +37,11 @@ BROKEN = {
     "larger letters": "body { font-size: 16px !important }",
     "lit lines dark": ":root { --lit: var(--card) !important }",
 }
-TYPES = {"html": "text/html", "js": "text/javascript", "css": "text/css", "svg": "image/svg+xml"}
-
-
-def recording() -> dict[str, Any]:
-    """What a server says of a small product for AVX2, on a machine that has that."""
-    (sample,) = (each for each in samples.all() if each.name == "register_tile")
-    asked = {**sample.product, "shape": "48x96x64", "language": "py", "text": sample.text, "target": "x86-64-v3"}
-    with Compiler(sandbox.find(), Limits(60, 4096)) as compiler:
-        said = {kind: compiler.answer(kind, read(dict(asked)), "") for kind in ("compile", "trace", "run", "speeds")}
-    example = sample.as_json()
-    example["product"]["shape"] = asked["shape"]
-    return said | {
-        "about": {
-            "version": "",
-            "isolation": "bubblewrap: no network, no files but system libraries, Python and tilewright; a seccomp filter",
-            "limits": {"seconds": 30, "memory_mb": 4096},
-            "targets": [{"name": "host", "about": "this machine", "kind": "processors"}],
-            "strategies": {"processors": {}, "gpus": {}},
-            "kinds": KINDS,
-            "examples": [example],
-        }
-    }
-
-
-@pytest.fixture(scope="module")
-def recorded() -> dict[str, Any]:
-    if RENEWS:
-        RECORDED.write_text(lab_page.packed(recording()) + "\n", encoding="ascii")
-    return lab_page.unpacked(RECORDED.read_text(encoding="ascii").strip())
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Any]:
-    with (
-        api.sync_playwright() as driver,
-        driver.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"]) as made,
-    ):
-        yield made
 
 
 @pytest.fixture(scope="module")
 def font() -> str:
     return boxes.css()
-
-
-@contextmanager
-def shown(browser: Any, recorded: dict[str, Any], css: str, size: str, scheme: str) -> Iterator[Any]:
-    """The page, with everything that was answered on it."""
-    static = resources.files("tilewright.lab").joinpath("static")
-
-    def answer(route: Any) -> None:
-        path = route.request.url.removeprefix(ORIGIN).partition("?")[0].strip("/")
-        if path.startswith("api/"):
-            route.fulfill(content_type="application/json", body=json.dumps(recorded[path.removeprefix("api/")]))
-            return
-        name = path.removeprefix("static/") or "index.html"
-        route.fulfill(content_type=TYPES[name.rsplit(".", 1)[-1]], body=static.joinpath(name).read_text("utf-8"))
-
-    width, height = SIZES[size]
-    with browser.new_context(viewport={"width": width, "height": height}, color_scheme=scheme) as context:
-        page = context.new_page()
-        page.route("**/*", answer)
-        page.add_init_script("performance.now = () => 0")
-        page.goto(ORIGIN + "/")
-        page.add_style_tag(content=css)
-        page.wait_for_selector("#tiles >> text=numbers are right", state="attached")
-        page.wait_for_selector("#ir .row", state="attached")
-        page.wait_for_function("() => document.querySelector('#ir-pane').getAttribute('aria-busy') === 'false'")
-        page.evaluate("document.fonts.ready")
-        yield page
 
 
 def taken(browser: Any, recorded: dict[str, Any], css: str, size: str, scheme: str, view: str) -> Any:

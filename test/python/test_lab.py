@@ -82,6 +82,16 @@ def test_a_schedule_is_compiled_with_lines_and_knobs(compiler):
     assert [(loop["name"], loop["trips"]) for loop in loops] == [("ir", 16), ("jr", 2), ("k", 16)]
     assert [(loop["reused"], loop["fits"]) for loop in loops] == [(["B"], "L1"), (["A"], "L1"), ([], "L1")]
     assert answer["moves"]["from"]["L1"] == sum(answer["moves"]["beyond"]["registers"].values())
+    assert "2×3 registers of 8 sums" in answer["drawings"][-1]
+
+
+def test_blocks_are_drawn_by_the_steps_of_loops(compiler):
+    drawn = compiler.answer("compile", asked(example("tiles").text, shape="192x192x192"), PAGE)["drawings"]
+    assert [re.findall(r'weight="600">(.*?)<', each) for each in drawn] == [
+        ["the product, 192×192×192"],
+        ["a block, 64×64×64"],
+    ]
+    assert compiler.answer("compile", asked(example("loops").text), PAGE)["drawings"] == []
 
 
 def test_a_trace_goes_up_to_the_failure(compiler):

@@ -47,6 +47,13 @@ def _processors() -> Iterator[tuple[str, list[Level]]]:
     yield "packed", blocks.of(spec, get("x86-64-v3"), _sizes("packed", spec, "x86-64-v3"))
     sme = blocks.of(spec, get("armv9-a+sme"), _sizes("outer_product", spec, "armv9-a+sme"))
     yield "sme", sme[:2]  # The last one would be a tile of registers, where ZA has tiles of its own.
+    sve = blocks.of(spec, get("neoverse-v1"), _sizes("scalable", spec, "neoverse-v1"))
+    yield "sve", sve[:2]  # The last one has as many columns as the machine's vectors.
+    brains = dataclasses.replace(spec, a="bf16", b="bf16")
+    amx = blocks.of(brains, get("sapphirerapids"), _sizes("packed", brains, "sapphirerapids"))
+    yield "amx", amx[:2]
+    few = MatmulSpec(m=8, n=512, k=512)
+    yield "streamed", blocks.of(few, get("znver4"), _sizes("streamed", few, "znver4"))
     yield from _lessons()
 
 

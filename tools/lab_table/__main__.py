@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Measures the lab's examples, every strategy and target among them: lines known, seconds from an edit to the code, and size of the export.
 
-Writes docs/reference/results/lab.csv. Lines are of the hot loop's instructions, on GPUs of all that a kernel has. Attribution and sizes
-are the same on every machine with the same version of LLVM; times are of a machine that does nothing else.
+Writes docs/reference/results/lab.csv and, where there is a browser, the pictures of the lab in docs. Lines are of the hot loop's
+instructions, on GPUs of all that a kernel has. Attribution and sizes are the same on every machine with the same version of LLVM;
+times are of a machine that does nothing else.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
 
+import pictures
 from tilewright import targets
 from tilewright.bench import machine
 from tilewright.emit.child import Limits
@@ -60,7 +62,7 @@ def main(wanted: list[str]) -> int:
     if len(rows) == len(every):
         _write([rows[each.name] for each in every])
         _KEPT.unlink()
-        print(f"wrote {FILE}")
+        print("wrote", FILE, *pictures.take())
     return 0
 
 

@@ -73,8 +73,10 @@ def levels(
     a, b = mc * kc * bytes_of["A"], kc * nc * bytes_of["B"]
     parts = ", ".join((_part("A", a, caches), _part("B", b, caches)))
     found.append(Level(f"a block, {mc}×{nc}×{kc}", mc, nc, kc, (mr, nr, kc), parts))
+    if mr * nr == 1:
+        return found
     vectors = -(-nr // lanes)
-    registers = f"{mr}×{vectors} registers of {lanes} sums" if lanes <= nr else f"{mr} rows of {nr} sums"
+    registers = f"{mr}×{vectors} registers of {lanes} sums" if lanes <= nr else f"{mr}×{nr} sums"
     found.append(Level(f"the register tile, {mr}×{nr}", mr, nr, 1, None, registers, lanes))
     return found
 

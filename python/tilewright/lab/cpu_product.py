@@ -41,8 +41,8 @@ class Product(Kind):
         return stages.build(self.scheduled, self.target, plan, until="obj" if runs else "asm", started=tell)
 
     def about(self, built: Record, knobs: Mapping[str, int]) -> dict[str, Any]:  # noqa: D102
-        sizes = _recorded(built) | dict(knobs)
         nest = moves.read(self.scheduled, built.texts)
+        sizes = (moves.sizes(nest) if nest else {}) | _recorded(built) | dict(knobs)
         drawn = blocks.of(self.scheduled, self.target, sizes)
         shown = {
             "moves": nest and moves.as_json(nest, self.target, self._threads),

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from types import MappingProxyType
 from typing import Any
 
 from tilewright.build import contexts
@@ -15,6 +16,9 @@ from tilewright.targets.base import Target
 
 MEMORY = "memory"
 """What is beyond all caches, by its name here and in `bench.bandwidth`."""
+
+_SIZES: Mapping[str, str] = MappingProxyType({"ic": "mc", "jc": "nc", "pc": "kc", "ir": "mr", "jr": "nr"})
+"""By loop, BLIS's name of the size by which it steps."""
 
 
 def read(spec: MatmulSpec, texts: Mapping[str, str]) -> Nest | None:
@@ -63,6 +67,18 @@ def loops(nest: Nest, target: Target) -> list[dict[str, Any]]:
             }
         )
     return found
+
+
+def sizes(nest: Nest) -> dict[str, int]:
+    """The sizes of blocks and of the register tile, by the steps of the loops that have BLIS's names; none where no loop has one.
+
+    Where a name occurs more than once, the largest step: the others are of tails.
+    """
+    found: dict[str, int] = {}
+    for loop in nest.loops:
+        if name := _SIZES.get(loop.name):
+            found[name] = max(found.get(name, 0), loop.step)
+    return {"mr": 1, "nr": 1, **found} if found else {}
 
 
 def beyond(nest: Nest, target: Target) -> dict[str, dict[str, float]]:

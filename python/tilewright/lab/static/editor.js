@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // A small editor: a text area without color of its own on top of colored lines with their numbers.
 import { make } from "./dom.js";
-import { colored } from "./highlight.js";
+import { colored, isOpen } from "./highlight.js";
 import { light, onLight, pin } from "./link.js";
 
 const indent = "    ";
@@ -43,11 +43,13 @@ export class Editor {
   show() {
     const lines = this.area.value.split("\n");
     while (this.lines.children.length > lines.length) this.lines.lastChild.remove();
+    let open = false;
     lines.forEach((text, at) => {
-      const known = this.lines.children[at], key = `${this.language} ${text}`;
+      const known = this.lines.children[at], wasOpen = open, key = `${this.language} ${wasOpen} ${text}`;
+      open = this.language === "py" && isOpen(text, wasOpen);
       if (known && this.texts[at] === key) return;
       this.texts[at] = key;
-      const row = make("div", { class: "line" }, make("span", { class: "at" }, String(at + 1)), make("span", { class: "text" }, colored(text, this.language)));
+      const row = make("div", { class: "line" }, make("span", { class: "at" }, String(at + 1)), make("span", { class: "text" }, colored(text, this.language, wasOpen)));
       if (known) known.replaceWith(row);
       else this.lines.append(row);
     });

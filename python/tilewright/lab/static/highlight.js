@@ -9,10 +9,21 @@ const patterns = {
   py: /(?<comment>#.*$)|(?<string>[frb]?"""(?:.*?"""|.*$)|[frb]?"(?:[^"\\]|\\.)*"|[frb]?'(?:[^'\\]|\\.)*')|(?<op>\b(?:def|return|if|elif|else|for|while|in|not|and|or|is|with|as|import|from|class|lambda|yield|raise|try|except|finally|pass|break|continue|global|nonlocal|assert|del)\b)|(?<type>\b(?:None|True|False|self)\b|@\w+)|(?<symbol>\b\w+(?=\())|(?<literal>\b\d[\d_.]*(?:e[+-]?\d+)?\b)/g,
 };
 
-// The parts of a line: text, and elements with a class.
-export function colored(text, language) {
+const quotes = '"""';
+
+// Whether a string of several lines is open at the end of a line of Python, if it was, or was not, at its beginning.
+export function isOpen(text, wasOpen) {
+  return (text.split(quotes).length % 2 === 0) !== wasOpen;
+}
+
+// The parts of a line, which may begin in a string: text, and elements with a class.
+export function colored(text, language, wasOpen = false) {
   const parts = [];
   let end = 0;
+  if (wasOpen) {
+    end = text.includes(quotes) ? text.indexOf(quotes) + quotes.length : text.length;
+    return [make("span", { class: "string" }, text.slice(0, end)), ...colored(text.slice(end), language)];
+  }
   for (const found of text.matchAll(patterns[language])) {
     if (found.index > end) parts.push(text.slice(end, found.index));
     const kind = Object.keys(found.groups).find((name) => found.groups[name] !== undefined);
