@@ -176,6 +176,7 @@ class _Reader:
         self._ops = operations(function)
         arguments = list(function.regions[0].blocks[0].arguments)
         self._names = dict(zip(arguments, operands, strict=False))
+        self._named: dict[ir.Value, str] = {}
         loops = [op for op in self._ops if op.name in _FOR]
         self._numbers = {op.regions[0].blocks[0].arguments[0]: number for number, op in enumerate(loops)}
         bounds: dict[ir.Value, tuple[ir.Value, ir.Value, ir.Value]] = {
@@ -270,10 +271,11 @@ class _Reader:
         """A name for people: of an operand, or of what is packed into a buffer of ours."""
         if buffer in self._names:
             return self._names[buffer]
-        packed = sorted(set(self._sources(buffer)))
-        if _SUMS in packed:
-            return _SUMS
-        return f"{_PACKED}{' and '.join(packed)}" if packed else "scratch memory"
+        if buffer not in self._named:
+            packed = sorted(set(self._sources(buffer)))
+            name = f"{_PACKED}{' and '.join(packed)}" if packed else "scratch memory"
+            self._named[buffer] = _SUMS if _SUMS in packed else name
+        return self._named[buffer]
 
     def _sources(self, buffer: ir.Value) -> Iterator[str]:
         """The operands that are read for what is written to a buffer; `_SUMS` where that is of products."""
