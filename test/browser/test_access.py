@@ -30,6 +30,7 @@ def test_every_view_can_be_read(browser, recorded, size, scheme):
                 page.click(f"#tab-{pane}")
             assert page.evaluate(FAINT) == []
             assert page.evaluate(NAMELESS) == []
+        page.wait_for_function("() => document.querySelector('#view').scrollTop > 0")  # At the hot loop.
         page.click("#keep")
         seen = [each.get_attribute("id") for each in page.locator("#views button:visible").all()]
         assert seen == [f"view-{name}" for name in ("asm", "hot", "why", "drawings", "numbers", "differences")]

@@ -121,6 +121,7 @@ def test_a_failing_schedule_shows_the_steps_before(page):
     page.select_option("#example", "old_handle")
     page.wait_for_selector("#timeline .failed")
     assert "structured.tile_using_for" in page.text_content("#step-name")
+    assert page.locator("#knobs").is_hidden()  # Those of the example before.
 
 
 def test_an_endless_schedule_ends_and_the_page_goes_on(page):
