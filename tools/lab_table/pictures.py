@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import importlib
 import importlib.util
+import io
 import shutil
 import subprocess
 import sys
@@ -13,7 +14,8 @@ from pathlib import Path
 from typing import Any
 
 IMAGES = Path(__file__).parents[2] / "docs/images"
-_SIZE = {"width": 1400, "height": 860}
+_SIZE, _TALL = {"width": 1400, "height": 860}, {"width": 1400, "height": 1180}
+_COLORS = 160
 _WAIT = 120_000
 """Milliseconds that the machine may take for an answer."""
 
@@ -48,7 +50,7 @@ def _lines(browser: Any, address: str) -> Path:
 
 def _why(browser: Any, address: str) -> Path:
     """A strategy of ours on a dark page: its time beside what each part of the machine would take, and its loops."""
-    with browser.new_context(viewport=_SIZE, color_scheme="dark") as context:
+    with browser.new_context(viewport=_TALL, color_scheme="dark") as context:
         page = _opened(context, address)
         page.select_option("#example", "packed")
         page.wait_for_selector("#view-drawings", state="visible")
@@ -71,6 +73,9 @@ def _opened(context: Any, address: str) -> Any:
 
 def _saved(page: Any, name: str) -> Path:
     page.mouse.move(0, 0)
+    page.evaluate("document.activeElement.blur()")
     page.wait_for_timeout(500)  # Until colors have faded in.
-    page.screenshot(path=IMAGES / name)
+    image: Any = importlib.import_module("PIL.Image")
+    taken = image.open(io.BytesIO(page.screenshot())).convert("RGB")
+    taken.quantize(_COLORS, kmeans=2).save(IMAGES / name, optimize=True)
     return IMAGES / name
