@@ -13,7 +13,7 @@ from tilewright.errors import TargetError
 from tilewright.lab import verdict
 from tilewright.targets import registry
 
-STEPS = {(0, 0): 1000.0, (0, 1): 3000.0, (3, 0x10000): 20.0, (0, 3): 2.0}
+STEPS = {(0, 0): 1000.0, (0, 1): 3000.0, (3, 0x10000): 20.0, (3, 0x10002): 2.0, (0, 3): 5.0}
 """What each event of a made-up processor counts in a call."""
 CLOCK = (1, 1)
 """A clock of the kernel's: the only event that a machine without counters has."""
@@ -60,10 +60,23 @@ def processor():
 def test_a_call_has_cycles_instructions_and_bytes(processor):
     opened, made, call = processor
     call()  # Before it starts: not counted.
-    found = counters.count(call, 5, line=64, last="L3", opened=opened)
+    found = counters.count(call, 5, line=64, last="L3", vendor="GenuineIntel", opened=opened)
     assert (found.cycles, found.instructions) == (1000, 3000)
     assert found.beyond == {"L1": 20 * 64, "L3": 2 * 64}
-    assert len(made) == len(STEPS)
+    assert len(made) == 4
+    assert all(each.closed for each in made)
+
+
+def test_amd_counts_misses_of_l2_and_not_of_l3(processor):
+    opened, made, call = processor
+
+    def lacks_the_last(kind: int, number: int) -> Fake:
+        if number == 0x10002:
+            raise OSError(errno.ENOENT, "")
+        return opened(kind, number)
+
+    found = counters.count(call, 1, line=64, last="L3", vendor="AuthenticAMD", opened=lacks_the_last)
+    assert found.beyond == {"L1": 20 * 64, "L2": 5 * 64}
     assert all(each.closed for each in made)
 
 
@@ -86,7 +99,7 @@ def test_what_cannot_be_counted_says_why(processor, number, said):
         return opened(kind, event)
 
     with pytest.raises(TargetError, match=said):
-        counters.count(call, 1, line=64, last="L3", opened=fails_later)
+        counters.count(call, 1, line=64, last="L3", vendor="", opened=fails_later)
     assert [each.closed for each in made] == [True]
 
 
@@ -103,12 +116,13 @@ def test_the_kernel_counts():
         while time.thread_time() < end:
             pass
 
-    found = counters.count(busy, 3, line=64, last="L3", opened=lambda *_: event(*CLOCK))
+    found = counters.count(busy, 3, line=64, last="L3", vendor="", opened=lambda *_: event(*CLOCK))
     assert 1e6 < found.cycles < 1e8
 
 
 def test_a_page_gets_what_was_counted_or_why_not(processor, monkeypatch):
     opened, _made, call = processor
+    monkeypatch.setattr(verdict, "vendor", lambda: "GenuineIntel")
     target = registry.get("x86-64-v3")
     found = verdict.counted(call, 4, target, threads=1, opened=opened)
     assert found == {"counted": {"cycles": 1000, "instructions": 3000, "beyond": {"L1": 1280, "L3": 128}}}

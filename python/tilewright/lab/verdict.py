@@ -17,6 +17,7 @@ from tilewright.runtime.kernel import About, Metadata
 from tilewright.runtime.trial import Difference
 from tilewright.schedules.plan import Plan
 from tilewright.targets.base import Target
+from tilewright.targets.host import vendor
 
 SEED = 0
 """Decides the operands."""
@@ -84,7 +85,7 @@ def counted(
     last = "L2" if target.l3 is None else "L3"
     given = {} if opened is None else {"opened": opened}
     try:
-        return {"counted": asdict(counters.count(call, repeats, target.l1.line, last, **given))}
+        return {"counted": asdict(counters.count(call, repeats, target.l1.line, last, vendor(), **given))}
     except TilewrightError as error:
         return {"not_counted": error.what}
 

@@ -197,6 +197,11 @@ def machine() -> tuple[str, frozenset[str]]:
     return os.uname().machine, amx.usable(cpu_flags(_cpu()))
 
 
+def vendor() -> str:
+    """Who made this machine's CPUs, as Linux names it on x86-64: "AuthenticAMD"; empty elsewhere."""
+    return _cpu().get("vendor_id", "")
+
+
 def _cpu() -> Mapping[str, str]:
     """What /proc/cpuinfo says of the first CPU; empty where there is none."""
     try:
