@@ -3,7 +3,8 @@
 
 Linux counts by perf_event_open(2), where the processor's counters can be reached: many virtual machines have none, and
 ``/proc/sys/kernel/perf_event_paranoid`` may forbid them. Sources: ``linux/perf_event.h``, ``asm/unistd_64.h`` and ``asm-generic/unistd.h``,
-and Linux's tables of what its events are on each processor: ``arch/x86/events/amd/core.c``, ``arch/x86/events/intel/core.c``, ``drivers/perf/arm_pmuv3.c``.
+and Linux's tables of what its events are on each processor: ``core.c`` in ``arch/x86/events/amd`` and ``arch/x86/events/intel``, and
+``drivers/perf/arm_pmuv3.c``.
 """
 
 from __future__ import annotations
@@ -59,7 +60,65 @@ class Counter(Protocol):
     def stop(self) -> None:
         """Pauses."""
 
-    def count(
+    def count(self) -> float:
+        """What was counted; what took turns with other events is scaled to the whole time."""
+        ...
+
+    def close(self) -> None:
+        """Gives the counter back."""
+
+
+class _Event:
+    """A counter of the kernel's, of this thread in user mode."""
+
+    def __init__(self, kind: int, number: int) -> None:
+        """Opens it, stopped.
+
+        Raises:
+            OSError: There is none.
+        """
+        system_call = _SYSTEM_CALL.get(platform.machine())
+        if platform.system() != "Linux" or system_call is None:
+            raise OSError(errno.ENOSYS, os.strerror(errno.ENOSYS))
+        flags = _DISABLED | _NO_KERNEL | _NO_HYPERVISOR
+        fields = struct.pack("IIQQQQQIIQ", kind, 64, number, 0, 0, _TIMES, flags, 0, 0, 0)
+        attributes = ctypes.create_string_buffer(fields, len(fields))
+        call = ctypes.CDLL(None, use_errno=True).syscall
+        call.restype, call.argtypes = ctypes.c_long, [ctypes.c_long, ctypes.c_void_p, *[ctypes.c_long] * 4]
+        self._file = int(call(system_call, ctypes.addressof(attributes), 0, -1, -1, 0))
+        if self._file < 0:
+            raise OSError(ctypes.get_errno(), os.strerror(ctypes.get_errno()))
+
+    def start(self) -> None:
+        fcntl.ioctl(self._file, _ENABLE, 0)
+
+    def stop(self) -> None:
+        fcntl.ioctl(self._file, _DISABLE, 0)
+
+    def count(self) -> float:
+        counted, enabled, running = struct.unpack("QQQ", os.read(self._file, 24))
+        return counted * enabled / running if running else 0.0
+
+    def close(self) -> None:
+        os.close(self._file)
+
+
+@dataclass(frozen=True, slots=True)
+class Counted:
+    """What one call did on average.
+
+    Attributes:
+        cycles: Cycles of the core, in user mode.
+        instructions: Those that retired.
+        beyond: By cache, the bytes that lines brought from beyond it, where the processor counts them.
+    """
+
+    cycles: float
+    instructions: float
+    beyond: Mapping[str, float]
+
+
+def count(
     call: Callable[[], object],
     repeats: int,
     line: int,
