@@ -81,18 +81,37 @@ export class CodeView {
       }
       if (body.endsWith("{")) open.push(index);
     });
+    this.place.querySelector(".fold")?.setAttribute("tabindex", "0");
   }
 
+  // A row may be in several folds: it is seen when none of them is closed.
   addFold(from, to) {
     const inside = this.rows.slice(from + 1, to);
     const button = make("button", { class: "fold", type: "button", "aria-expanded": "true", "aria-label": `Fold ${plural(inside.length, "line")}`, tabindex: "-1",
+      onkeydown: (event) => this.turn(event, button),
       onclick: () => {
         const opened = button.getAttribute("aria-expanded") === "true";
         button.setAttribute("aria-expanded", String(!opened));
         button.textContent = opened ? "▸" : "▾";
-        inside.forEach((row) => { row.hidden = opened; });
+        for (const row of inside) {
+          row.folds = (row.folds || 0) + (opened ? 1 : -1);
+          row.hidden = row.folds > 0;
+        }
       } }, "▾");
     this.rows[from].querySelector(".sign").append(button);
+  }
+
+  // Up and Down go from fold to fold, of which one is reached by Tab.
+  turn(event, button) {
+    const by = { ArrowUp: -1, ArrowDown: 1 }[event.key];
+    if (!by) return;
+    event.preventDefault();
+    const seen = [...this.place.querySelectorAll(".fold")].filter((each) => each.checkVisibility());
+    const next = seen[seen.indexOf(button) + by];
+    if (!next) return;
+    button.setAttribute("tabindex", "-1");
+    next.setAttribute("tabindex", "0");
+    next.focus();
   }
 
   light(line, scroll) {
