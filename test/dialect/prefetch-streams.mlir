@@ -1,6 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // RUN: tilewright-opt %s -pass-pipeline='builtin.module(func.func(tilewright-prefetch-streams{cache-bytes=65536 last-level-bytes=262144}))' -split-input-file | FileCheck %s
+// RUN: tilewright-opt %s -pass-pipeline='builtin.module(func.func(tilewright-prefetch-streams{cache-bytes=65536 last-level-bytes=262144 ahead-bytes=16384}))' -split-input-file | FileCheck %s --check-prefix=FAR
 
+// To be 16 KiB ahead takes two steps.
+// FAR: affine_map<()[s0] -> (s0 + 16)>
+// FAR-LABEL: func @rows
 // The next step of the outer loop reads eight rows of 1 KiB: they fit, and are more than six KiB ahead.
 // CHECK: #[[EIGHT:.*]] = affine_map<()[s0] -> (s0 + 8)>
 // CHECK-LABEL: func @rows

@@ -54,6 +54,21 @@ func.func @operands() attributes {tilewright.prefetch = #tilewright.prefetch<ope
 
 // -----
 
+// expected-error @+1 {{'tilewright.unroll' must be an i64 of at least 0, and is -1 : i64}}
+func.func @unrolled() attributes {tilewright.unroll = -1 : i64} { return }
+
+// -----
+
+// expected-error @+1 {{'tilewright.across' must be an i64 of at least 0, and is 2 : i32}}
+func.func @across() attributes {tilewright.across = 2 : i32} { return }
+
+// -----
+
+// expected-error @+1 {{cannot carry 'tilewright.ahead': only a function prefetches its operands}}
+module attributes {tilewright.ahead = 6 : i64} {}
+
+// -----
+
 // expected-error @+1 {{threads: expected a number above zero, got 0}}
 module attributes {tilewright.kernel = #tilewright.kernel<threads = 0>} {}
 

@@ -4,9 +4,9 @@
 // CHECK: module attributes {tilewright.kernel = #tilewright.kernel<threads = 2>}
 module attributes {tilewright.kernel = #tilewright.kernel<threads = 2, extents = {}, cases = []>} {
   // CHECK-LABEL: func.func @decisions
-  // CHECK-SAME: tilewright.prefetch = #tilewright.prefetch<operands = "all">
+  // CHECK-SAME: tilewright.across = 2 : i64, tilewright.ahead = 0 : i64, tilewright.prefetch = #tilewright.prefetch<operands = "all">, tilewright.unroll = 4 : i64
   func.func @decisions(%a: memref<8x8xf32>, %b: memref<8x8xf32>, %c: memref<8x8xf32>)
-      attributes {tilewright.prefetch = #tilewright.prefetch<operands = "all">} {
+      attributes {tilewright.prefetch = #tilewright.prefetch<operands = "all">, tilewright.unroll = 4 : i64, tilewright.ahead = 0 : i64, tilewright.across = 2 : i64} {
     // CHECK: linalg.matmul {tilewright.product = #tilewright.scalable_tiles<mr = 8, nr = 12, mc = 96, nc = 960, kc = 256>}
     linalg.matmul {tilewright.product = #tilewright.scalable_tiles<mr = 8, nr = 12, mc = 96, nc = 960, kc = 256>}
       ins(%a, %b : memref<8x8xf32>, memref<8x8xf32>) outs(%c : memref<8x8xf32>)

@@ -1,6 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Knobs of schedules: a printed one can be turned, and is then the schedule of the other size; users' own are read the same way."""
 
+from dataclasses import replace
+
+import numpy as np
 import pytest
 import tilewright as tw
 from tilewright import targets
@@ -19,6 +22,12 @@ SPECS = {
     "streamed": tw.MatmulSpec(m=8, n=4096, k=1024),
     "inner_product": tw.MatmulSpec(m=24, n=96, k=512, layout="nt"),
 }
+LARGE = {
+    "packed": tw.MatmulSpec(m=300, n=700, k=1200),
+    "unpacked": tw.MatmulSpec(m=4096, n=8, k=1024),
+    "streamed": tw.MatmulSpec(m=1, n=4096, k=1024),
+}
+"""Products that prefetch an operand."""
 
 
 def scheduled(spec, plan):
@@ -44,11 +53,88 @@ def test_a_knob_that_is_turned_makes_what_the_strategy_makes_of_that_size(name):
     found = {each.name: each for each in choices.read(text)}
     assert found
     for each in found.values():
-        assert each.selected == plan.sizes[each.name]
+        assert each.selected == getattr(plan.parameters, each.name)
         other = max(set(each.options) - {each.selected})
         _, turned = scheduled(spec, from_text(choices.made(text, {each.name: other})))
         _, again = scheduled(spec, make.make(spec, TARGET, name, {**plan.sizes, each.name: other}))
         assert body(turned) == body(again), each
+
+
+def asm(spec, plan, target=TARGET):
+    return stages.build(spec, target, plan, until="asm").texts["asm"]
+
+
+@pytest.mark.parametrize(
+    ("name", "spec", "threads", "knob", "option"),
+    [
+        *((name, spec, 1, "unroll", 4) for name, spec in SPECS.items()),
+        *((name, SPECS[name], 1, "order", 1) for name in ("packed", "inner_product")),
+        ("unpacked", tw.MatmulSpec(m=48, n=200, k=64), 1, "order", 1),
+        *((name, spec, 1, "ahead", 0) for name, spec in LARGE.items()),
+        ("streamed", tw.MatmulSpec(m=1, n=4096, k=1024), 1, "ahead", 16),
+        ("packed", tw.MatmulSpec(m=900, n=900, k=100), 4, "across", 1),
+        ("packed", tw.MatmulSpec(m=900, n=900, k=100), 4, "across", 4),
+    ],
+)
+def test_each_knob_changes_the_code_and_the_text_alone_does_it(name, spec, threads, knob, option):
+    target = targets.get("znver3") if option == 16 else TARGET  # whose steps are shorter
+    plan = make.make(spec, target, name, threads=threads)
+    built = stages.build(spec, target, plan, until="asm").texts
+    text = choices.made(built["schedule"], {knob: option})
+    by_text = asm(spec, Plan("edited.mlir", None, text=text, trusted=False, threads=threads), target)
+    by_size = asm(spec, make.make(spec, target, name, {**plan.sizes, knob: option}, threads), target)
+    assert by_size == by_text
+    assert by_size != built["asm"]
+
+
+@pytest.mark.parametrize(
+    ("name", "spec", "sizes"),
+    [
+        ("packed", tw.MatmulSpec(m=61, n=130, k=77), {"unroll": 4, "order": 1, "ahead": 0, "mc": 24, "kc": 40}),
+        ("unpacked", tw.MatmulSpec(m=61, n=130, k=77, epilogue=(tw.relu(),)), {"unroll": 8, "order": 1}),
+        ("inner_product", tw.MatmulSpec(m=61, n=13, k=177, layout="nt"), {"unroll": 2, "order": 1, "mr": 2}),
+        ("streamed", tw.MatmulSpec(m=7, n=130, k=77, beta=1), {"unroll": 2, "order": 1, "mr": 2}),
+    ],
+)
+def test_turned_knobs_leave_the_numbers_as_they_are(name, spec, sizes):
+    """Neither what an iteration takes nor the order of tiles is in a sum: the same bits."""
+    given = [
+        np.random.default_rng(0).standard_normal(shape, dtype=np.float32) for shape in (spec.a_shape, spec.b_shape)
+    ]
+    found = []
+    block = {each: size for each, size in sizes.items() if each in ("mr", "nr", "mc", "nc", "kc")}
+    for chosen in (block, sizes):
+        kernel = tw.compile(spec, schedule=name, parameters=chosen)
+        found.append(kernel(*given, out=np.ones((spec.m, spec.n), np.float32)))
+    np.testing.assert_array_equal(*found)
+    assert kernel.metadata.parameters.items() >= sizes.items()
+
+
+def test_an_iteration_takes_as_many_steps_as_a_knob_says():
+    spec = SPECS["unpacked"]
+    counts = [asm(spec, make.make(spec, TARGET, "unpacked", {"unroll": n})).count("vfmadd") for n in (1, 4)]
+    assert counts[1] == 4 * counts[0]
+
+
+def test_what_a_strategy_does_not_go_by_is_refused():
+    spec, open_ = SPECS["packed"], tw.MatmulSpec(m=None, n=200, k=300)
+    for target, name, given, size, expected in (
+        (targets.get("sme"), "outer_product", spec, {"unroll": 2}, "what outer_product goes by: the sizes of blocks"),
+        (TARGET, "packed", open_, {"order": 1}, "static extents"),
+        (TARGET, "packed", spec, {"threads": 2}, "1, as many as share the loops"),
+        (TARGET, "packed", spec, {"order": 2}, "an int from 0 to 1"),
+    ):
+        with pytest.raises(ScheduleError, match=expected):
+            make.make(given, target, name, size)
+
+
+def test_minor_knobs_are_tried_near_good_sizes_only():
+    spec, row = SPECS["packed"], select.row("packed")
+    sizes = select.sized("packed", spec, TARGET).parameters
+    assert not {each.unroll for each in space.points(row.axes, spec, TARGET, sizes)} - {0}
+    assert {each.unroll for each in space.around(row.axes, spec, TARGET, sizes)} == {0, 2}
+    assert "unroll" not in sizes.by_name
+    assert replace(sizes, unroll=2).by_name["unroll"] == 2
 
 
 def test_what_is_no_option_is_refused():

@@ -62,9 +62,27 @@ ROWS = (
     ),
     Mutant(
         "schedules/models/threads.py",
-        "return replace(blocking, mc=even(spec.m, blocking.mc * threads, blocking.mr))",
-        "return blocking",
+        "else even(spec.m, blocking.mc * threads, blocking.mr)",
+        "else blocking.mc",
         ("test_threads.py",),
+    ),
+    Mutant(
+        "schedules/models/space.py",
+        "    major = [each for each in axes if not each.minor]\n",
+        "    major = list(axes)\n",
+        ("test_knobs.py",),
+    ),
+    Mutant(
+        "lowering/passes/unroll.py",
+        "min(asked, trips or asked)",
+        "1",
+        ("test_knobs.py",),
+    ),
+    Mutant(
+        "schedules/steps/knobs.py",
+        "[lambda: [nest(False)], lambda: [nest(True)]]",
+        "[lambda: [nest(False)], lambda: [nest(False)]]",
+        ("test_knobs.py",),
     ),
     Mutant(
         "schedules/models/threads.py",

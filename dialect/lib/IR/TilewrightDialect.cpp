@@ -27,6 +27,12 @@ void TilewrightDialect::initialize() {
 static bool isScfForall(Operation *op) { return op->getName().getStringRef() == "scf.forall"; }
 static bool isScfFor(Operation *op) { return op->getName().getStringRef() == "scf.for"; }
 static bool isLinalg(Operation *op) { return op->getName().getDialectNamespace() == "linalg"; }
+/// A size that a schedule gives the lowering, from a parameter; 0 is one of its options.
+static bool isSize(Attribute attribute) {
+  auto size = dyn_cast<IntegerAttr>(attribute);
+  return size && size.getType().isSignlessInteger(64) && size.getInt() >= 0;
+}
+static bool isFunction(Operation *op) { return isa<FunctionOpInterface>(op); }
 static bool isSoftmax(Operation *op) { return op->getName().getStringRef() == "linalg.softmax"; }
 
 static constexpr Place kPlaces[] = {
@@ -52,11 +58,15 @@ static constexpr Place kPlaces[] = {
     {TilewrightDialect::getConvolutionAttrName(), "a #tilewright.depthwise",
      [](Attribute a) { return isa<DepthwiseAttr>(a); }, "only a linalg op is a convolution", isLinalg},
     {TilewrightDialect::getPatchesAttrName(), "a #tilewright.patches", [](Attribute a) { return isa<PatchesAttr>(a); },
-     "only a function takes images in place of their patches",
-     [](Operation *op) { return isa<FunctionOpInterface>(op); }},
+     "only a function takes images in place of their patches", isFunction},
     {TilewrightDialect::getPrefetchAttrName(), "a #tilewright.prefetch",
-     [](Attribute a) { return isa<PrefetchAttr>(a); }, "only a function prefetches its operands",
-     [](Operation *op) { return isa<FunctionOpInterface>(op); }},
+     [](Attribute a) { return isa<PrefetchAttr>(a); }, "only a function prefetches its operands", isFunction},
+    {TilewrightDialect::getUnrollAttrName(), "an i64 of at least 0", isSize, "only a function has loops over K",
+     isFunction},
+    {TilewrightDialect::getAheadAttrName(), "an i64 of at least 0", isSize, "only a function prefetches its operands",
+     isFunction},
+    {TilewrightDialect::getAcrossAttrName(), "an i64 of at least 0", isSize,
+     "only a function has loops that threads share", isFunction},
     {TilewrightDialect::getKernelAttrName(), "a #tilewright.kernel", [](Attribute a) { return isa<KernelAttr>(a); },
      "only a schedule's module is for some calls", [](Operation *op) { return isa<ModuleOp>(op); }},
 };
@@ -64,6 +74,9 @@ static constexpr Place kPlaces[] = {
 ArrayRef<Place> tilewright::places() { return kPlaces; }
 
 const Place *tilewright::placeOf(Attribute attribute) {
+  // A number does not say which one it is.
+  if (isa<IntegerAttr>(attribute))
+    return nullptr;
   const Place *found = llvm::find_if(kPlaces, [&](const Place &place) { return place.holds(attribute); });
   return found == std::end(kPlaces) ? nullptr : found;
 }

@@ -20,9 +20,6 @@ namespace tilewright {
 namespace {
 /// The part of the cache that what was prefetched may fill until it is used.
 constexpr int64_t kCacheShare = 4;
-/// Bytes to be ahead at least: what memory delivers within its latency, about 30 GB/s times 100 ns, twice.
-constexpr int64_t kLeastAhead = 6 << 10;
-
 /// Times at most that the same is read in a row: each but the first prefetches in vain.
 constexpr int64_t kMostRepeats = 8;
 
@@ -147,7 +144,7 @@ struct PrefetchStreams final : impl::PrefetchStreamsBase<PrefetchStreams> {
       // What repeats the read an unknown number of times brings nothing new.
       if (!stepsOf(loop) && !moves(loop, read))
         continue;
-      int64_t steps = std::max<int64_t>(1, llvm::divideCeil(kLeastAhead, bytes));
+      int64_t steps = std::max<int64_t>(1, llvm::divideCeil(aheadBytes, bytes));
       if (steps * bytes > limit)
         break;
       ahead = Ahead{loop, steps};

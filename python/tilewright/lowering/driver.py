@@ -21,10 +21,14 @@ from tilewright.mlir.dialects import func, linalg
 from tilewright.schedules import decisions
 from tilewright.schedules import origin as origin_
 from tilewright.schedules.decisions import Prefetch
+from tilewright.schedules.models.sizes import AHEAD, held_bytes
 from tilewright.schedules.models.threads import take_matrices
 from tilewright.spec import MatmulSpec
 from tilewright.standalone.packing import PackedFormat
 from tilewright.targets.base import Target
+
+_ENDLESS = 2**62
+"""Bytes of a cache that holds everything."""
 
 
 class Codegen(Protocol):
@@ -83,8 +87,9 @@ def bufferize(
     packed = prepack.separate(module, spec, origin) if spec.b_packed else None
     function = payload_function(module, "bufferized")
     tiles = target.dot(*spec.multiplied).is_tile
-    prefetch_panels.place(function, target, None if packed is None else packed.nbytes, tiles=tiles)
-    parallel.share(function, threads)
+    if _ahead(function):
+        prefetch_panels.place(function, target, None if packed is None else packed.nbytes, tiles=tiles)
+    parallel.share(function, threads, decisions.number(function.operation, "across", 0))
     # A strip of C, and rows of B that start with a page, would be in the same sets of a cache.
     size = dynamic_workspace.gather_any(module, function, entered=entered, staggered=prefetched(function) == "all")
     if named(module.operation, "memref.alloc"):
@@ -120,6 +125,23 @@ def _return_through_c(function: func.FuncOp) -> None:
             func.ReturnOp([])
         end.erase()
         retype(function, [])
+
+
+def prefetch(function: func.FuncOp, target: Target) -> str:
+    """The passes that place prefetches of streams into a function."""
+    operands, far = prefetched(function), _ahead(function)
+    return pipelines.PREFETCH.format(
+        line=target.l1.line,
+        l2=target.l2.bytes if far else _ENDLESS,
+        last=held_bytes(target) if far and operands != "none" else _ENDLESS,
+        ahead=far << 10,
+        open="true" if far and operands == "all" else "false",
+    )
+
+
+def _ahead(function: func.FuncOp) -> int:
+    """KiB that a function prefetches streams ahead; 0: it prefetches no operand."""
+    return decisions.number(function.operation, "ahead", AHEAD)
 
 
 def prefetched(function: func.FuncOp) -> str:

@@ -3,23 +3,21 @@
 
 from __future__ import annotations
 
-from tilewright.lowering import pipelines
-from tilewright.lowering.driver import Codegen, prefetched
+from tilewright.lowering import driver, pipelines
+from tilewright.lowering.driver import Codegen
 from tilewright.lowering.entries import entry
 from tilewright.lowering.passes import narrow_stores, prepack, unroll
 from tilewright.lowering.run import payload_function, run_own_script, run_passes
 from tilewright.lowering.types import half_floats, math_functions, small_floats
 from tilewright.mlir import ir
 from tilewright.payload.abi import ENTRY
-from tilewright.schedules.models.sizes import held_bytes
+from tilewright.schedules import decisions
 from tilewright.spec import MatmulSpec
 from tilewright.standalone.packing import PackedFormat
 from tilewright.targets.base import Target
 
 _ALL_EXTENTS = 3
 """How many extents a product has."""
-_ENDLESS = 2**62
-"""Bytes of a cache that holds everything."""
 
 
 def with_entry(
@@ -56,21 +54,16 @@ def body(
     Raises:
         LoweringError: A pass failed.
     """
-    operands = prefetched(payload_function(module, "llvm"))
-    prefetch = pipelines.PREFETCH.format(
-        line=target.l1.line,
-        l2=target.l2.bytes,
-        last=_ENDLESS if operands == "none" else held_bytes(target),
-        open="true" if operands == "all" else "false",
-    )
-    run_passes(module, prefetch, "llvm")
+    function = payload_function(module, "llvm")
+    run_passes(module, driver.prefetch(function, target), "llvm")
     dots = target.dots(*spec.multiplied)
     vectors = pipelines.lower_vectors(
         target.lanes(spec.acc_type), dots, sums_of_products=pipelines.has_sums_of_products(module)
     )
     run_own_script(module, vectors, "llvm")
-    if target.by_lane:
-        run_own_script(module, unroll.script(unroll.mark(module)), "llvm")
+    asked = decisions.number(function.operation, "unroll", 0)
+    if target.by_lane or asked:
+        run_own_script(module, unroll.script(unroll.mark(module, asked)), "llvm")
     if len(spec.dynamic) == _ALL_EXTENTS:
         unroll.keep(module)
     tiles = any(dot.is_tile for dot in dots)

@@ -10,7 +10,7 @@ from functools import lru_cache
 from math import lcm
 
 from tilewright.dims import Dim, Extent, divided_by, extent, least, most
-from tilewright.errors import SpecError
+from tilewright.errors import ScheduleError, SpecError
 from tilewright.schedules import regions, select
 from tilewright.schedules.calls import Bounds, Test
 from tilewright.schedules.models import few_columns, open_extents, pays
@@ -145,6 +145,12 @@ def plan(
         ScheduleError: The strategy or an override is unknown, or a size is no int above zero.
         SpecError: Panels cannot hold all of K.
     """
+    if overrides and "order" in overrides:
+        raise ScheduleError(
+            f"order is {overrides['order']}",
+            where="schedule parameters",
+            expected="static extents, whose loops are known",
+        )
     if 0 in (spec.m, spec.n, spec.k, spec.alpha):
         return Plan("trivial", None, cases=(Case(spec, Plan("trivial", None), ()),))
     if not pays.is_plain(spec) and isinstance(spec.k, Dim) and spec.k.max > DEPTHS[-1]:

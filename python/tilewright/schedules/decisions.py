@@ -249,6 +249,12 @@ def _value(held: ir.Attribute) -> Any:  # noqa: ANN401 - whatever an attribute h
     return held.value
 
 
+def number(function: ir.Operation, name: str, usual: int) -> int:
+    """A number that the lowering of a function goes by: "unroll", "ahead" or "across"; the usual one where it carries none."""
+    name = f"tilewright.{name}"
+    return ir.IntegerAttr(function.attributes[name]).value if name in function.attributes else usual
+
+
 def strategy_size(function: ir.Operation, name: str) -> int:
     """A size of the strategy that scheduled a function, as its ``#tilewright.schedule`` says; 0 where it says none."""
     if SCHEDULE not in function.attributes:

@@ -174,6 +174,8 @@ class Plan:
     @property
     def sizes(self) -> dict[str, int]:
         """The parameters by name; empty when there are none."""
+        if isinstance(self.parameters, Blocking):
+            return self.parameters.by_name
         return asdict(self.parameters) if self.parameters else {}
 
 

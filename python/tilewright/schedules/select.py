@@ -289,7 +289,16 @@ def sized(
     sharing = 1 if take_matrices(spec, threads) else threads
     model = (typical and chosen.typical) or chosen.sizes
     sizes = chosen.shared(model(spec, target), spec, sharing)
-    return Choice(name, sizes.replaced(overrides or {}), threads)
+    found = sizes.replaced(overrides or {})
+    _check_lowered(name, overrides or {})
+    if found.threads != sizes.threads:
+        raise ScheduleError(
+            f"threads is {found.threads}",
+            where="schedule parameters",
+            expected=f"{sizes.threads}, as many as share the loops",
+            remedy="Ask for other threads than by a size",
+        )
+    return Choice(name, found, threads)
 
 
 def _agree(spec: MatmulSpec, target: Target) -> bool:
@@ -348,4 +357,20 @@ def check_sizes(name: str, spec: MatmulSpec, target: Target, given: Mapping[str,
             warn_slow(
                 f"{size} is {given[size]}: {name} computes {spec.a_type} by {spec.b_type} on {target.name} in steps of {unit}, and"
                 f" the rest by slower code; expected a multiple of {unit}. Leave {size} to the model"
+            )
+
+
+def _check_lowered(name: str, given: Mapping[str, int]) -> None:
+    """Checks that a strategy goes by what a user gave beside the sizes of blocks.
+
+    Raises:
+        ScheduleError: It does not.
+    """
+    known = sorted(each for axis in row(name).axes for each in axis.sizes if axis.minor)
+    for size in ("unroll", "ahead", "across", "order"):
+        if size in given and size not in known:
+            raise ScheduleError(
+                f"{size} is {given[size]}",
+                where="schedule parameters",
+                expected=f"what {name} goes by: the sizes of blocks{''.join(f', {each}' for each in known)}",
             )

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from itertools import islice
 from typing import Any
 
@@ -97,17 +97,17 @@ def of(spec: MatmulSpec, target: Target, plan: Plan, threads: int = 1) -> Space:
         sizes = _model_sizes(name, spec, target, plan.threads)
         if sizes is None or not row.axes:
             continue
-        seed = start if name == start.strategy else Candidate.of(name, asdict(sizes))
+        seed = start if name == start.strategy else Candidate.of(name, sizes.by_name)
         if cost(seed) > limit:
             continue
         seeds += [seed] * (seed != start)
         found = islice(space.points(row.axes, spec, target, seed.blocking), MOST_POINTS)
-        others += heapq.nsmallest(MOST, (Candidate.of(name, asdict(each)) for each in found), key=cost)
+        others += heapq.nsmallest(MOST, (Candidate.of(name, each.by_name) for each in found), key=cost)
 
     def near(candidate: Candidate) -> list[Candidate]:
         name, now = candidate.strategy, candidate.blocking
         around = space.around(select.row(name).axes, spec, target, now)
-        return sorted(dict.fromkeys(Candidate.of(name, asdict(each)) for each in around), key=cost)
+        return sorted(dict.fromkeys(Candidate.of(name, each.by_name) for each in around), key=cost)
 
     def compile_(candidate: Candidate) -> Kernel:
         how: dict[str, Any] = {"schedule": candidate.strategy, "parameters": dict(candidate.sizes), "verify": False}

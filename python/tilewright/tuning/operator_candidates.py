@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import heapq
-from dataclasses import replace
+from dataclasses import asdict, replace
 from itertools import islice
 from typing import Any
 
@@ -13,6 +13,7 @@ from tilewright.operator_specs import Conv2dSpec, OperatorSpec
 from tilewright.runtime import operators
 from tilewright.runtime.kernel import Kernel
 from tilewright.schedules.models import space
+from tilewright.schedules.models.blocking import Blocking
 from tilewright.schedules.operators import conv2d, varied
 from tilewright.schedules.operators.varied import Varied
 from tilewright.schedules.plan import Plan
@@ -33,7 +34,8 @@ def of(spec: OperatorSpec, target: Target, threads: int) -> Space:
     names = sorted({name for axis in found.axes for name in axis.sizes})
 
     def candidate(sizes: Any) -> Candidate:  # noqa: ANN401 - of the schedule
-        return Candidate.of(plan.name, {name: getattr(sizes, name) for name in names})
+        said = sizes.by_name if isinstance(sizes, Blocking) else asdict(sizes)
+        return Candidate.of(plan.name, {name: size for name, size in said.items() if name in names})
 
     def sizes_of(each: Candidate) -> Any:  # noqa: ANN401 - as above
         return replace(usual, **dict(each.sizes))
@@ -54,7 +56,7 @@ def of(spec: OperatorSpec, target: Target, threads: int) -> Space:
     packed = isinstance(problem, MatmulSpec) and problem.b_packed
 
     def admits(each: Candidate) -> bool:
-        return each.strategy == plan.name and [name for name, _ in each.sizes] == names and not packed
+        return each.strategy == plan.name and {name for name, _ in each.sizes} <= set(names) and not packed
 
     return Space(start, others, near, width, compile_, multiplied(spec, usual), admits)
 

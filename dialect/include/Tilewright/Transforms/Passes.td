@@ -48,6 +48,7 @@ def PrefetchStreams : Pass<"tilewright-prefetch-streams"> {
     Option<"cacheBytes", "cache-bytes", "int64_t", /*default=*/"1048576", "Bytes of L2">,
     Option<"lastLevelBytes", "last-level-bytes", "int64_t", /*default=*/"33554432", "Bytes of the last-level cache">,
     Option<"lineBytes", "line-bytes", "int64_t", /*default=*/"64", "Bytes of a cache line">,
+    Option<"aheadBytes", "ahead-bytes", "int64_t", /*default=*/"6144", "Bytes to be ahead at least">,
     Option<"open", "open", "bool", /*default=*/"false", "Operands of unknown size are larger than the caches">
   ];
 }

@@ -79,8 +79,10 @@ class Grid:
     inner: int
 
 
-def grid(outer: Extent, inner: Extent, threads: int) -> Grid:
+def grid(outer: Extent, inner: Extent, threads: int, across: int = 0) -> Grid:
     """The split of two nested loops into `threads` parts at most whose largest part takes the least time.
+
+    With `across`, the outer loop has so many parts, if it can.
 
     That is its area, and what it reads of the operands on both sides, which is less the squarer it is. Of equal splits, the
     one with the most parts of the outer loop, over panels of B: each thread then reads the panels that it packed.
@@ -94,15 +96,22 @@ def grid(outer: Extent, inner: Extent, threads: int) -> Grid:
     return min(
         (
             Grid(columns, rows)
-            for columns in range(1, min(outer.trips, threads) + 1)
+            for columns in _parts(min(outer.trips, threads), across)
             for rows in range(1, min(inner.trips, threads // columns) + 1)
         ),
         key=cost,
     )
 
 
-def share(function: func.FuncOp, threads: int) -> int:
+def _parts(most: int, wanted: int) -> range:
+    """How many parts a loop may have."""
+    return range(1, most + 1) if not wanted else range(min(wanted, most), min(wanted, most) + 1)
+
+
+def share(function: func.FuncOp, threads: int, across: int = 0) -> int:
     """Shares the loops of `function`, in place, between `threads` threads at most. Returns the number of regions made.
+
+    With `across`, so many threads share the outer one of two nested loops, and the others the inner one.
 
     Before::
 
@@ -120,7 +129,7 @@ def share(function: func.FuncOp, threads: int) -> int:
     with function.context, function.location:
         most = cap(function, threads)
         for each in found:
-            _share_loop(each, threads, most)
+            _share_loop(each, threads, most, across)
     return len(found)
 
 
@@ -213,11 +222,12 @@ def _bytes(alloc: ir.Operation) -> int:
     return 8 * prod(kind.shape) if kind.has_static_shape else _MOST_PRIVATE_BYTES + 1
 
 
-def _share_loop(shared: Shared, threads: int, cap: ir.Value) -> None:
+def _share_loop(shared: Shared, threads: int, cap: ir.Value, across: int) -> None:
     """Makes a parallel region, with the loop right inside the one to split split as well where that is parallel too."""
     loop = shared.loop
     inner = _inner_loop(shared)
-    parts = grid(_extent(loop), Extent(1, 1) if inner is None else _extent(inner), threads)
+    alone = inner is None
+    parts = grid(_extent(loop), Extent(1, 1) if alone else _extent(inner), threads, 0 if alone else across)
     own: list[ir.Operation] = []
     private: list[ir.Operation] = []
     for op in races.private_buffers(loop):

@@ -21,25 +21,11 @@ from tilewright.lowering.passes import workspace
 from tilewright.lowering.passes.slices import at_most
 from tilewright.mlir import ir
 from tilewright.mlir.dialects import arith, func, memref, scf
-from tilewright.schedules.models.sizes import held_bytes
+from tilewright.schedules.models.prefetching import FEW_ROWS, HELD, SHARE, rows_pay
 from tilewright.targets.base import Target
 
-_HELD = 1 / 2
-"""Part of L2 up to which an operand is left alone: what is larger passes through with others, and comes from beyond."""
 _INTO_L2 = 2
 """How near to bring it: LLVM's locality of prefetcht1."""
-_SHARE = 1 / 2
-"""Part of L2 that the next block may take: it waits there while this one is used."""
-_FEW_ROWS = 2
-"""Times the ways of L1: rows of a block at most whose streams are left alone where it is read as it lies. With 12 rows of 4096 elements,
-2 x 4096 x 4096 in f32 took 1.8 times as long."""
-_LONG = 8
-"""Lines of a row of A from which on the next rows are prefetched: shorter ones lie together, and the hardware goes on into them. From
-memory, 32768 x 8 x 512 went from 58 to 101 GFLOP/s in f32, from 82 to 200 in bf16, and from 93 to 305 in bytes; 262144 x 8 x 64, without
-this limit, from 99 to 86 (Zen 5)."""
-_PAGE = 4096
-"""Bytes of a row of A up to which the hardware stops at its end before it has run far ahead. It follows longer ones well enough from the
-last-level cache: with prefetches, 2048 x 8 x 2048 in f32 lost a tenth (Zen 5)."""
 _BURST = 16
 """Lines that are prefetched at once, at most about. More are spread over the steps of a tile."""
 _STEPS = 8
@@ -170,10 +156,10 @@ def place(function: func.FuncOp, target: Target) -> None:
             if product is None or not named(product, "vector.contract") or named(product, "memref.prefetch"):
                 continue
             source = product if before is None or named(before, "vector.contract") else before
-            block = _block(loop, source, int(target.l2.bytes * _HELD))
+            block = _block(loop, source, int(target.l2.bytes * HELD))
             blocks = [] if block is None or (source == product and not _pays_in_place(block, target)) else [block]
-            blocks += _of_sums(loop, product, int(target.l2.bytes * _HELD))
-            if sum(each.nbytes for each in blocks) <= target.l2.bytes * _SHARE:
+            blocks += _of_sums(loop, product, int(target.l2.bytes * HELD))
+            if sum(each.nbytes for each in blocks) <= target.l2.bytes * SHARE:
                 for each in blocks:
                     with product.context, product.location:
                         _prefetch(each, product, target.l1.line)
@@ -201,9 +187,9 @@ def place_slices(function: func.FuncOp, target: Target) -> None:
         *copies, product = nests
         if any(named(copy, "vector.contract") for copy in copies) or named(product, "memref.prefetch"):
             continue
-        found = [_block(loop, copy, int(target.l2.bytes * _SHARE)) for copy in copies]
+        found = [_block(loop, copy, int(target.l2.bytes * SHARE)) for copy in copies]
         blocks = [each for each in found if each is not None]
-        if sum(each.nbytes for each in blocks) <= target.l2.bytes * _SHARE:
+        if sum(each.nbytes for each in blocks) <= target.l2.bytes * SHARE:
             for block in blocks:
                 with product.context, product.location:
                     _prefetch(block, product, target.l1.line, by_rows=True)
@@ -212,13 +198,12 @@ def place_slices(function: func.FuncOp, target: Target) -> None:
 def _pays_in_place(block: _Block, target: Target) -> bool:
     """Whether prefetches help where a block is read as it lies: the hardware follows few streams along rows, as far as they are long."""
     if not block.along_k:
-        return block.rows > _FEW_ROWS * target.l1.ways
+        return block.rows > FEW_ROWS * target.l1.ways
     around = _Loop.of(parent(block.loop.op))
     if around is not None and not any(_depend(axis, around.variable) for axis in block.start):
         return False  # A is gone through for each few columns: that takes longer than to fetch it.
-    row = block.nbytes // block.rows
-    held = workspace.bytes_of(ir.MemRefType(block.operand.type)) <= held_bytes(target) // 2
-    return _LONG * target.l1.line <= row and not (held and row > _PAGE)
+    operand = workspace.bytes_of(ir.MemRefType(block.operand.type))
+    return rows_pay(block.nbytes // block.rows, operand, target)
 
 
 def _block(loop: _Loop, copy: ir.Operation, held: int) -> _Block | None:

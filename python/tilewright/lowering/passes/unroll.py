@@ -28,17 +28,19 @@ _ANNOTATION = "loop_annotation"
 _AS_THEY_ARE = "#llvm.loop_annotation<unroll = <disable = true>>"
 
 
-def mark(module: ir.Module) -> tuple[int, ...]:
+def mark(module: ir.Module, asked: int = 0) -> tuple[int, ...]:
     """Marks the loops that hold sums in registers, for `script`; returns the numbers of steps that it has marked with.
 
-    Scalable vectors are left alone: a step of theirs is as long as the hardware says.
+    With `asked`, a schedule asks for so many steps; a loop gets no more than leave it an iteration. Scalable vectors are left alone: a step
+    of theirs is as long as the hardware says.
     """
     found: set[int] = set()
     for op in named(module.operation, "scf.for"):
         products = _products(op)
         if products:
             leave(op)
-            count = _count(products, _trips(op))
+            trips = _trips(op)
+            count = _count(products, trips) if not asked else min(asked, trips or asked)
             if count > 1:
                 op.attributes[f"mark_{_MARK}{count}"] = ir.UnitAttr.get(op.context)
                 found.add(count)

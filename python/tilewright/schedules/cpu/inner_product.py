@@ -44,7 +44,8 @@ def inner_product(spec: MatmulSpec, target: Target, blocking: Blocking) -> ir.Mo
               partial += A[ir:ir+mr, k:k+L*D] * B[k:k+L*D, jr:jr+nr]
             C[ir:ir+mr, jr:jr+nr] += sum of partial over L
 
-    Where `far_columns` says so, the nr columns of a tile are N/nr apart. Of few columns, rows are the outer loop: A is read once.
+    Where `far_columns` says so, the nr columns of a tile are N/nr apart. Of few columns, rows are the outer loop: A is read once. With
+    `blocking.order` the loops are the other way round.
     """
     if spec.n != 1 and not spec.b_transposed and (isinstance(spec.n, Dim) or isinstance(spec.k, Dim)):
         raise ScheduleError(
@@ -65,7 +66,7 @@ def inner_product(spec: MatmulSpec, target: Target, blocking: Blocking) -> ir.Mo
     with steps.script() as script:
         functions = script.functions
         steps.record(functions, inner_product, p, target)
-        size_of = knobs.sizes(space.ALONG_K, spec, target, p)
+        size_of = knobs.sizes(space.ALONG_K, spec, target, p, functions)
         batch_loops.take_apart(script, spec)
         staged = spec.b_packed or not spec.b_transposed
         if staged:
@@ -74,27 +75,32 @@ def inner_product(spec: MatmulSpec, target: Target, blocking: Blocking) -> ir.Mo
             steps.stage(steps.match_product(functions, spec), 1, gap=gap, transposed=not one)
         if table is not None:
             along_k.reorder(steps.match_product(functions, spec), table)
-        tile = batch_loops.match_result(script, spec)
-        short: list[tuple[steps.Handle, Callable[[steps.Handle], object]]] = []
+        result = batch_loops.match_result(script, spec)
         tiles = (([0, p.nr, 0], p.nr, spec.n), ([size_of["mr"], 0, 0], p.mr, spec.m))
-        for sizes, size, extent in reversed(tiles) if few else tiles:
-            open_ = isinstance(extent, Dim)
-            if not open_ and extent <= size:
-                continue
-            if spec.fused and staged:  # What copies B stays outside.
-                tile, loop = steps.tile_with_product(tile, sizes[:2], spec)
-            else:
-                tile, loop = (unpacked.tile_with_zeros if open_ else steps.tile_result)(tile, sizes, spec)
-            if open_ and size > 1:
-                short.append((loop, steps.specialize_tiles))
-            elif not open_ and extent % size:
-                short.append((loop, steps.peel))
-            elif sizes[1] == far > 1:
-                along_k.spread(functions, loop)
-        if spec.fused:
-            steps.mark(tile, steps.EPILOGUE)
-        for loop, even_out in reversed(short):
-            even_out(loop)
+
+        def nest(turned: bool) -> steps.Handle:
+            tile, short = result, list[tuple[steps.Handle, Callable[[steps.Handle], object]]]()
+            for sizes, size, extent in reversed(tiles) if few != turned else tiles:
+                open_ = isinstance(extent, Dim)
+                if not open_ and extent <= size:
+                    continue
+                if spec.fused and staged:  # What copies B stays outside.
+                    tile, loop = steps.tile_with_product(tile, sizes[:2], spec)
+                else:
+                    tile, loop = (unpacked.tile_with_zeros if open_ else steps.tile_result)(tile, sizes, spec)
+                if open_ and size > 1:
+                    short.append((loop, steps.specialize_tiles))
+                elif not open_ and extent % size:
+                    short.append((loop, steps.peel))
+                elif sizes[1] == far > 1:
+                    along_k.spread(functions, loop)
+            if spec.fused:
+                steps.mark(tile, steps.EPILOGUE)
+            for loop, even_out in reversed(short):
+                even_out(loop)
+            return tile
+
+        knobs.ordered(spec, p, nest, both=space.both_loops(spec, p))
         steps.clean(functions)
         tile = steps.match_product(functions, spec)
         whole = divided_by(spec.k, step)

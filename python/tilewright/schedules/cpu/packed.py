@@ -24,6 +24,8 @@ from tilewright.targets.base import Target
 
 _PANELS = ("panels_of_a", "panels_of_b")
 """Marks of the copies that make panels."""
+_TILES = ("jr", "ir")
+"""The loops over register tiles."""
 _MANY = MAX_EXTENT + 1
 _BLOCK = 16
 """Rows of a transposed B that packing reads at a time: with 32-bit elements a cache line."""
@@ -76,7 +78,8 @@ def packed(spec: MatmulSpec, target: Target, blocking: Blocking) -> ir.Module:
         for ic: packed_a = ...; for jr, ir: ...; scratch[ir:, jr:] = epilogue(acc)
           for each row: C[ic+row, :] = softmax of scratch[row, :]
 
-    The step t is 1 but for types of which the target's instruction takes several products at once.
+    The step t is 1 but for types of which the target's instruction takes several products at once. With `blocking.order`, the loops jr
+    and ir are the other way round: a panel of A meets all of those of B, and not one of B all of A's.
     """
     whole, spec = spec, spec.inner if spec.has_rows else spec
     dot = target.dot(*spec.multiplied)
@@ -108,7 +111,7 @@ def packed(spec: MatmulSpec, target: Target, blocking: Blocking) -> ir.Module:
     with steps.script() as script:
         steps.record(script.functions, packed, p, target)
         staged = stages_c(spec, target, p)
-        size = knobs.sizes(space.PACKED, whole, target, p, padded=not staged, unit_of_k=step)
+        size = knobs.sizes(space.PACKED, whole, target, p, script.functions, padded=not staged, unit_of_k=step)
         loops = {
             "jc": ([0, size["nc"], 0], p.nc < n),
             "pc": ([0, 0, size["kc"]], p.kc < k and not spec.fused),
@@ -120,7 +123,7 @@ def packed(spec: MatmulSpec, target: Target, blocking: Blocking) -> ir.Module:
         if kept:
             loops = {name: loops[name] for name in ("jc", "ic", "pc", "jr", "ir")}
         nest = {name: sizes for name, (sizes, wanted) in loops.items() if wanted}
-        tile = _tile_nest(script, whole, nest, target if staged else None)
+        tile = _tile_nest(script, whole, target, nest, p, staged=staged)
         steps.merge_slices(script.functions)
         rows = 0 if in_place else size["mr"]
         tile = steps.pad(tile, spec, sizes=[rows, size["nr"], size["kc"]], pack=[not in_place, True, False])
@@ -195,31 +198,50 @@ def packed(spec: MatmulSpec, target: Target, blocking: Blocking) -> ir.Module:
 
 
 def _tile_nest(
-    script: steps.Script, spec: MatmulSpec, loops: Mapping[str, Sequence[steps.Size]], staged: Target | None
+    script: steps.Script,
+    spec: MatmulSpec,
+    target: Target,
+    loops: Mapping[str, Sequence[steps.Size]],
+    p: Blocking,
+    *,
+    staged: bool,
 ) -> steps.Handle:
     """Tiles the product by one loop for each of `loops`, outermost first, with what is done to its sums inside.
 
-    With `staged`, the target, the sums of a block of C are scratch.
+    With `staged`, the sums of a block of C are scratch.
     """
     if spec.has_rows:
         tile = row_blocks.take_apart(script, spec, loops.get("ic"))
         loops, spec = {name: sizes for name, sizes in loops.items() if name != "ic"}, spec.inner
-        return _tiled(script, spec, tile, loops.values())
+        return _tiled(script, spec, target, tile, loops, p)
     around = ("jc", "pc") if batch_loops.shared_axes(spec) else ()
     batch_loops.take_apart(script, spec, [sizes for name, sizes in loops.items() if name in around])
     tile = batch_loops.match_result(script, spec)
-    if staged is not None:
+    if staged:
         blocks = [sizes for name, sizes in loops.items() if name in ("jc", "ic")]
-        tile, around = staged_sums.tile(script, tile, blocks, spec, staged), ("jc", "ic")
-    return _tiled(script, spec, tile, [sizes for name, sizes in loops.items() if name not in around])
+        tile, around = staged_sums.tile(script, tile, blocks, spec, target), ("jc", "ic")
+    return _tiled(script, spec, target, tile, {name: sizes for name, sizes in loops.items() if name not in around}, p)
 
 
 def _tiled(
-    script: steps.Script, spec: MatmulSpec, tile: steps.Handle, loops: Iterable[Sequence[steps.Size]]
+    script: steps.Script,
+    spec: MatmulSpec,
+    target: Target,
+    tile: steps.Handle,
+    loops: Mapping[str, Sequence[steps.Size]],
+    p: Blocking,
 ) -> steps.Handle:
     """Tiles what makes the result by `loops`, and returns the product in it."""
-    for sizes in loops:
-        tile, _ = steps.tile_result(tile, sizes, spec)
+
+    def nest(tile: steps.Handle, names: Iterable[str]) -> steps.Handle:
+        for name in names:
+            tile, _ = steps.tile_result(tile, loops[name], spec)
+        return tile
+
+    tile = nest(tile, [name for name in loops if name not in _TILES])
+    inner = [name for name in loops if name in _TILES]
+    both = len(inner) > 1 and not target.dot(*spec.multiplied).is_tile
+    tile = knobs.ordered(spec, p, lambda turned: nest(tile, inner[::-1] if turned else inner), both=both)
     if spec.fused:
         steps.mark(tile, steps.EPILOGUE)
     return steps.match_product(script.functions, spec)

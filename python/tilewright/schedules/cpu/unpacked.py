@@ -56,8 +56,8 @@ def register_tiles(
 ) -> None:
     """The loops over blocks and register tiles, as `unpacked` shows them, of the one product in the payload of `script`.
 
-    Sizes that `axes` let vary are knobs. Where nc of `blocking`, rounded up to whole tiles, is less than N, a loop
-    ``for jc in 0..N step nc`` is around them.
+    Sizes that `axes` let vary are knobs. With `blocking.order`, ir is around jr: A is read once, and B for each few rows. Where nc of
+    `blocking`, rounded up to whole tiles, is less than N, a loop ``for jc in 0..N step nc`` is around them.
     """
     p = blocking
     lanes = lanes_for(spec, target)
@@ -69,7 +69,7 @@ def register_tiles(
     short_step = not (open_k or spec.deterministic) and step < dot.least < spec.k <= p.kc
     if short_step:
         step = dot.least
-    size_of = knobs.sizes(axes, spec, target, p, unit_of_k=step)
+    size_of = knobs.sizes(axes, spec, target, p, script.functions, unit_of_k=step)
     tile = batch_loops.match_result(script, spec)
     # Loops whose last tile is short, outermost first, and what is done about it.
     short: list[tuple[steps.Handle, Callable[[steps.Handle], object]]] = []
@@ -87,22 +87,32 @@ def register_tiles(
     )
     if kc < most(spec.k) and not spec.fused:
         tile, _ = steps.tile(tile, [0, 0, size_of["kc"] if kc == p.kc else kc])
-    for sizes, size, extent, block, unit in (
+    outer = tile
+    over = (
         ([0, size_of["nr"], 0], p.nr, spec.n, nc, lanes),
         ([size_of["mr"], 0, 0], p.mr, spec.m, spec.m, 1),
-    ):
-        if isinstance(extent, Dim):
-            tile, loop = tile_with_zeros(tile, sizes, spec)
-            if size > 1:
-                whole, once = divided_by(extent, unit), most(extent) <= size
-                each = partial(steps.specialize_tiles, unit=unit, whole=whole, masked=target.masked, once=once)
-                short.append((loop, each))
-        elif size < min(block, extent):
-            tile, loop = steps.tile_result(tile, sizes, spec)
-            if size > 1 and (extent % size or extent % min(block, extent)):
-                short.append((loop, steps.peel))
-    if spec.fused:
-        steps.mark(tile, steps.EPILOGUE)
+    )
+
+    def nest(turned: bool) -> steps.Handle:
+        tile, uneven = outer, list[tuple[steps.Handle, Callable[[steps.Handle], object]]]()
+        for sizes, size, extent, block, unit in reversed(over) if turned else over:
+            if isinstance(extent, Dim):
+                tile, loop = tile_with_zeros(tile, sizes, spec)
+                if size > 1:
+                    whole, once = divided_by(extent, unit), most(extent) <= size
+                    each = partial(steps.specialize_tiles, unit=unit, whole=whole, masked=target.masked, once=once)
+                    uneven.append((loop, each))
+            elif size < min(block, extent):
+                tile, loop = steps.tile_result(tile, sizes, spec)
+                if size > 1 and (extent % size or extent % min(block, extent)):
+                    uneven.append((loop, steps.peel))
+        if spec.fused:
+            steps.mark(tile, steps.EPILOGUE)
+        for loop, even_out in reversed(uneven):
+            even_out(loop)
+        return tile
+
+    knobs.ordered(spec, p, nest, both=space.both_loops(spec, p))
     for loop, even_out in reversed(short):
         even_out(loop)
     steps.clean(script.functions)

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, fields
+from dataclasses import MISSING, asdict, dataclass, fields
 
 from tilewright.errors import ScheduleError
 from tilewright.targets.base import Target
@@ -15,10 +15,13 @@ MAX_SIZE = 2**31 - 1
 _HELD_LIMIT = 32 << 20
 """Bytes of the last-level cache at most that one core counts on: virtual machines report all of a package's."""
 
+AHEAD = 6
+"""KiB that streams are prefetched ahead: what memory delivers within its latency, about 30 GB/s times 100 ns, twice."""
+
 
 @dataclass(frozen=True, slots=True)
 class Blocking:
-    """The sizes of a schedule, in elements.
+    """The sizes of a schedule: those of its blocks, in elements, and what its lowering goes by.
 
     Attributes:
         mr: Rows of the register tile.
@@ -26,6 +29,12 @@ class Blocking:
         mc: Rows of a block of A; a multiple of `mr` unless it covers all rows.
         nc: Columns of a block of B; a multiple of `nr` unless it covers all columns.
         kc: Depth of the blocks.
+        unroll: Steps over K that an iteration takes at most; 0: as the compiler sees fit.
+        ahead: KiB that streams are prefetched ahead; 0: no operand is prefetched.
+        order: Whether the loops over register tiles are the other way round than the strategy has them: 1, or 0.
+        across: How many threads are side by side across the outer of two nested loops that threads share, the others across the inner one;
+            0: as leaves each the least to read.
+        threads: Threads that share the loops.
     """
 
     mr: int
@@ -33,19 +42,32 @@ class Blocking:
     mc: int
     nc: int
     kc: int
+    unroll: int = 0
+    ahead: int = AHEAD
+    order: int = 0
+    across: int = 0
+    threads: int = 1
 
     def __post_init__(self) -> None:
         """Checks the sizes.
 
         Raises:
-            ScheduleError: One is no int, or not from 1 to 2**31 - 1.
+            ScheduleError: One is no int, or not from 1 to 2**31 - 1; those that may be absent from 0 on.
         """
         for field in fields(self):
             size = getattr(self, field.name)
-            if not isinstance(size, int) or isinstance(size, bool) or not 0 < size <= MAX_SIZE:
+            least = 1 if field.default is MISSING else 0
+            most = 1 if field.name == "order" else MAX_SIZE
+            if not isinstance(size, int) or isinstance(size, bool) or not least <= size <= most:
                 raise ScheduleError(
-                    f"{field.name} is {size!r}", where="schedule parameters", expected=f"an int from 1 to {MAX_SIZE}"
+                    f"{field.name} is {size!r}", where="schedule parameters", expected=f"an int from {least} to {most}"
                 )
+
+    @property
+    def by_name(self) -> dict[str, int]:
+        """The sizes by name: those of blocks, and others where they are not the usual ones."""
+        usual = {each.name: each.default for each in fields(self)}
+        return {name: size for name, size in asdict(self).items() if size != usual[name]}
 
     def replaced(self, overrides: Mapping[str, int]) -> Blocking:
         """The same with some sizes overridden by name.

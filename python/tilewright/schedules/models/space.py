@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Generic, TypeVar
 
 from tilewright.dims import Dim, Extent
-from tilewright.schedules.models import blocking, tiles
+from tilewright.schedules.models import blocking, prefetching, tiles
 from tilewright.schedules.models.blocking import Blocking, ceil_div, even
 from tilewright.spec import MatmulSpec
 from tilewright.targets.base import Target
@@ -25,6 +25,8 @@ _MOST_KC = 4096
 """The deepest block that is offered where all of K is not one block: beyond it a panel of B is no longer in L2."""
 _STREAMED_KC = (4, 8, 16, 32, 64, 128, 256, 512)
 """Rows of B that `streamed` may go through at once."""
+_STEPS = (0, 2, 4, 8)
+"""Steps over K that an iteration may take. LLVM itself seldom takes several at once."""
 
 
 Problem = TypeVar("Problem")
@@ -41,11 +43,13 @@ class Axis(Generic[Problem, Sizes]):
         sizes: Their names, fields of the strategy's sizes: of `Blocking`, or of an operator's own.
         options: What they may be, for a spec on a target, with the sizes of the axes before it fixed.
         fitted: Makes sizes of the axes after it fit what it was set to.
+        minor: Whether it changes little, so that a search tries it near good sizes only, and not with all others.
     """
 
     sizes: tuple[str, ...]
     options: Callable[[Problem, Target, Sizes], Options]
     fitted: Callable[[Problem, Target, Sizes], Sizes] = lambda spec, target, sizes: sizes
+    minor: bool = False
 
     def of(self, sizes: Sizes) -> tuple[int, ...]:
         """The axis's sizes among others."""
@@ -62,11 +66,15 @@ class Axis(Generic[Problem, Sizes]):
 
 
 def points(axes: Sequence[Axis[Problem, Sizes]], spec: Problem, target: Target, sizes: Sizes) -> Iterator[Sizes]:
-    """All sizes that some axes offer, from those of the model on; an axis is expanded after the axes that it depends on."""
-    if not axes:
+    """All sizes that some axes offer, from those of the model on; an axis is expanded after the axes that it depends on.
+
+    Minor ones stay as they are.
+    """
+    major = [each for each in axes if not each.minor]
+    if not major:
         yield sizes
         return
-    first, *others = axes
+    first, *others = major
     for option in first.offered(spec, target, sizes):
         yield from points(others, spec, target, first.at(spec, target, sizes, option))
 
@@ -171,18 +179,75 @@ def _along_k_tile(spec: MatmulSpec, target: Target, sizes: Blocking) -> Options:
     return [(mr,) for mr in range(1, rows + 1) if mr * sizes.nr + min(mr, sizes.nr) + 1 <= target.vector_registers]
 
 
+def _unroll(spec: MatmulSpec, target: Target, sizes: Blocking) -> Options:
+    """Steps of an iteration, of which a block of K has two iterations at least; tile instructions have no loop of vectors."""
+    dot = target.dot(*spec.multiplied)
+    if dot.is_tile:
+        return ()
+    steps = min(sizes.kc, max(int(spec.k), 1)) // dot.step
+    return [(each,) for each in _STEPS if 2 * each <= steps]
+
+
+def _unroll_along_k(spec: MatmulSpec, target: Target, sizes: Blocking) -> Options:
+    """The same of steps that are as long as a vector."""
+    dot = target.dot_along_k(spec.a_type.name, spec.b_type.name)
+    step = target.lanes(spec.acc_type) * (1 if dot is None else dot.depth)
+    return [(each,) for each in _STEPS if 2 * each * step <= int(spec.k)]
+
+
+def _across(spec: MatmulSpec, target: Target, sizes: Blocking) -> Options:
+    """Divisors of the threads."""
+    if sizes.threads == 1:
+        return ()
+    return [(each,) for each in range(sizes.threads + 1) if each == 0 or sizes.threads % each == 0]
+
+
+def both_loops(spec: MatmulSpec, sizes: Blocking) -> bool:
+    """Whether there are loops over rows and over columns of register tiles, so that either can be the outer one."""
+    if spec.dynamic:
+        return False
+    return sizes.mr < min(sizes.mc, spec.m) and sizes.nr < min(sizes.nc, spec.n)
+
+
+def _order(spec: MatmulSpec, target: Target, sizes: Blocking) -> Options:
+    return [(0,), (1,)] if both_loops(spec, sizes) else ()
+
+
+def _packed_order(spec: MatmulSpec, target: Target, sizes: Blocking) -> Options:
+    """Slices of A and B are prefetched into tile registers' loops as they are."""
+    return () if target.dot(*spec.multiplied).is_tile else _order(spec, target, sizes)
+
+
+LOWERED = ("unroll", "ahead", "across")
+"""The sizes that the lowering of a function goes by."""
+_UNROLL, _ORDER = Axis(("unroll",), _unroll, minor=True), Axis(("order",), _order, minor=True)
+_ACROSS = Axis(("across",), _across, minor=True)
+_IN_PLACE = Axis(("ahead",), prefetching.in_place, minor=True)
 PACKED = (
     Axis(("mr", "nr"), _packed_tile),
     Axis(("kc",), _packed_kc),
     Axis(("mc",), _packed_mc),
     Axis(("nc",), _packed_nc),
+    _UNROLL,
+    Axis(("order",), _packed_order, minor=True),
+    Axis(("ahead",), prefetching.packed, minor=True),
+    _ACROSS,
 )
 """The axes of `packed`. Where B comes packed, its panels are as the model has them: kernels of every M share them."""
-UNPACKED = (Axis(("mr", "nr"), _unpacked_tile), Axis(("kc",), _unpacked_kc))
+_ROWS = Axis(("mr", "nr"), _unpacked_tile)
+UNPACKED = (_ROWS, Axis(("kc",), _unpacked_kc), _UNROLL, _ORDER, _IN_PLACE, _ACROSS)
 """The axes of `unpacked`."""
-STREAMED = (Axis(("mr", "nr"), _unpacked_tile), Axis(("kc",), _streamed_kc), Axis(("nc",), _streamed_nc))
+STREAMED = (
+    _ROWS,
+    Axis(("kc",), _streamed_kc),
+    Axis(("nc",), _streamed_nc),
+    _UNROLL,
+    _ORDER,
+    Axis(("ahead",), prefetching.streamed, minor=True),
+    _ACROSS,
+)
 """The axes of `streamed`."""
-ALONG_K = (Axis(("mr",), _along_k_tile),)
+ALONG_K = (Axis(("mr",), _along_k_tile), Axis(("unroll",), _unroll_along_k, minor=True), _ORDER, _IN_PLACE, _ACROSS)
 """The axes of `inner_product`."""
 
 

@@ -75,9 +75,10 @@ def widened(blocking: Blocking, spec: MatmulSpec, threads: int) -> Blocking:
     time of one with 516 rows, 1/1.98 with 258, 1/1.97 with 132, what one thread has, and 1/1.96 with 66. Nothing else
     changes, so each element of C is the same sum in the same order as on one thread: the same bits.
     """
-    if threads == 1 or blocking.mc >= spec.m:
+    if threads == 1:
         return blocking
-    return replace(blocking, mc=even(spec.m, blocking.mc * threads, blocking.mr))
+    mc = blocking.mc if blocking.mc >= spec.m else even(spec.m, blocking.mc * threads, blocking.mr)
+    return replace(blocking, mc=mc, threads=threads)
 
 
 def in_strips(blocking: Blocking, spec: MatmulSpec, threads: int) -> Blocking:
@@ -87,4 +88,5 @@ def in_strips(blocking: Blocking, spec: MatmulSpec, threads: int) -> Blocking:
     """
     if threads == 1:
         return blocking
-    return replace(blocking, nc=min(blocking.nc, even(spec.n, ceil_div(spec.n, threads), blocking.nr)))
+    nc = min(blocking.nc, even(spec.n, ceil_div(spec.n, threads), blocking.nr))
+    return replace(blocking, nc=nc, threads=threads)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from types import FunctionType
 from typing import cast
@@ -87,7 +87,7 @@ def record(functions: Handle, strategy: FunctionType, blocking: Blocking, target
                                            tilewright.target = #tilewright.target<name = "x86-64-v4", ...>}
     """
     sizes = ir.DictAttr.get(
-        {name: ir.IntegerAttr.get(ir.IntegerType.get_signless(64), size) for name, size in asdict(blocking).items()}
+        {name: ir.IntegerAttr.get(ir.IntegerType.get_signless(64), size) for name, size in blocking.by_name.items()}
     )
     facts = dialect.TargetAttr.get(
         target.name,
@@ -109,6 +109,19 @@ def decide(op: Handle, decision: decisions.Decision) -> None:
     Before: ``linalg.matmul ...``. After: ``linalg.matmul {tilewright.product = #tilewright.scalable_tiles<mr = 8, ...>} ...``.
     """
     ours.tilewright_annotate(op, decisions.attribute(decision))
+
+
+def lower_by(functions: Handle, name: str, size: Size) -> None:
+    """Gives the lowering of functions a number: what ``unroll``, ``ahead`` and ``across`` of a strategy's sizes say.
+
+    Before: ``func.func @matmul(...)``. After ``lower_by(functions, "unroll", 2)``::
+
+        func.func @matmul(...) attributes {tilewright.unroll = 2 : i64}
+    """
+    if isinstance(size, int):
+        number = ir.IntegerAttr.get(ir.IntegerType.get_signless(64), size)
+        size = transform.ParamConstantOp(transform.ParamType.get(number.type), number).result
+    transform.annotate(functions, f"tilewright.{name}", param=size)
 
 
 def match(root: Handle, name: str, *, result_type: ir.Type | None = None) -> Handle:

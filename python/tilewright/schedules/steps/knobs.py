@@ -42,10 +42,12 @@ def knob(name: str, options: Sequence[int], selected: int) -> steps.Handle:
     return tune.knob(transform.ParamType.get(kind), name, ir.ArrayAttr.get(choices), selected=chosen).result
 
 
-def alternatives(name: str, choices: Sequence[Callable[[], object]], selected: int = 0) -> None:
+def alternatives(
+    name: str, choices: Sequence[Callable[[], object]], selected: int = 0, *, handles: int = 0
+) -> list[steps.Handle]:
     """Steps of which one or another is taken: `choices` are functions that build them, `selected` is the number of the one taken.
 
-    What they build must be of use inside only: handles that steps after it need are matched again.
+    With `handles`, each returns so many handles to ops, for steps after it, and the function those of what is taken.
 
     In the text: ``transform.tune.alternatives<"order"> selected_region = 0 { ... }, { ... }``.
 
@@ -54,11 +56,24 @@ def alternatives(name: str, choices: Sequence[Callable[[], object]], selected: i
     """
     if not 0 <= selected < len(choices):
         raise ValueError(f"alternatives {name}: {selected} selected; expected one from 0 to {len(choices) - 1}")
-    op = tune.alternatives([], name, len(choices), selected_region=selected)
+    kinds = [transform.AnyOpType.get()] * handles
+    op = tune.alternatives(kinds, name, len(choices), selected_region=selected)
     for region, build in zip(op.regions, choices, strict=True):
         with ir.InsertionPoint(region.blocks[0]):
-            build()
-            transform.YieldOp([])
+            built: Any = build()
+            transform.YieldOp(built if handles else [])
+    return list(op.results)
+
+
+def ordered(spec: MatmulSpec, now: Blocking, nest: Callable[[bool], steps.Handle], *, both: bool) -> steps.Handle:
+    """Two loops, either of which may be the outer one: `nest` builds them, the other way round if it is told so, and returns a handle.
+
+    With `both` loops there, and extents that are known, their order is left open, as `now` has it.
+    """
+    if not both or spec.dynamic:
+        return nest(False)
+    [found] = alternatives("order", [lambda: [nest(False)], lambda: [nest(True)]], now.order, handles=1)
+    return found
 
 
 def sizes(
@@ -66,35 +81,57 @@ def sizes(
     spec: MatmulSpec,
     target: Target,
     now: Blocking,
+    functions: steps.Handle,
     *,
     padded: bool = False,
     unit_of_k: int = 1,
 ) -> dict[str, int | steps.Handle]:
     """The sizes of a strategy by name: a knob for each that may vary while the schedule's loops stay as they are, others as they are.
 
-    In the text, beside the knobs, a constraint between two: ``transform.match.param.cmpi lt %mr, %mc``.
+    In the text, beside the knobs, a constraint between two: ``transform.match.param.cmpi lt %mr, %mc``. Sizes that the lowering of
+    `functions` goes by are recorded there. The order of loops is for the strategy to leave open (`ordered`).
 
     Args:
         axes: What the strategy's sizes may be.
         spec: What is computed.
         target: For which target.
         now: The sizes.
+        functions: The payload's functions.
         padded: Whether short tiles are padded, so that it does not matter what divides an extent.
         unit_of_k: What divides every kc.
     """
     found: dict[str, int | steps.Handle] = {**asdict(now)}
-    if spec.dynamic:
-        return found
+    if not spec.dynamic:
+        _open(found, axes, spec, target, now, padded=padded, unit_of_k=unit_of_k)
+    for name in space.LOWERED:
+        if not isinstance(found[name], int) or name in now.by_name:
+            steps.lower_by(functions, name, found[name])
+    return found
+
+
+def _open(
+    found: dict[str, int | steps.Handle],
+    axes: Sequence[space.Axis],
+    spec: MatmulSpec,
+    target: Target,
+    now: Blocking,
+    *,
+    padded: bool,
+    unit_of_k: int,
+) -> None:
+    """Makes knobs of the sizes of `found` that may vary; all as `sizes` has them."""
     extents: dict[str, Any] = {"mr": spec.m, "mc": spec.m, "nr": spec.n, "nc": spec.n, "kc": spec.k}
     around: dict[str, Any] = {"mr": now.mc, "nr": now.nc}
     inside = {"mc": now.mr, "nc": now.nr, "kc": unit_of_k}
     for axis in axes:
         for name in axis.sizes:
             size, unit = getattr(now, name), inside.get(name, 1)
-            options = space.kept(space.along(axis, name, spec, target, now), size, extents[name], padded=padded)
-            options = space.kept(options, size, around.get(name, extents[name]), padded=padded)
-            options = [each for each in options if (each % unit == 0) == (size % unit == 0)]
-            if len(options) > 1:
+            options = space.along(axis, name, spec, target, now)
+            if name in extents:
+                options = space.kept(options, size, extents[name], padded=padded)
+                options = space.kept(options, size, around.get(name, extents[name]), padded=padded)
+                options = [each for each in options if (each % unit == 0) == (size % unit == 0)]
+            if len(options) > 1 and name != "order":
                 found[name] = knob(name, options, size)
     predicates = transform.MatchCmpIPredicate
     for small, large in (("mr", "mc"), ("nr", "nc")):
@@ -102,4 +139,3 @@ def sizes(
         inner, outer, less = found[small], found[large], getattr(now, small) < getattr(now, large)
         if not isinstance(inner, int) and not isinstance(outer, int):
             transform.MatchParamCmpIOp(inner, outer, predicates.lt if less else predicates.ge)
-    return found
