@@ -4,6 +4,7 @@
 import json
 import os
 import re
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -12,6 +13,7 @@ from tilewright.bench import Case, CheckError, Row, Settings, Shape, cases, repo
 from tilewright.bench.libraries import Numpy
 from tilewright.bench.session import Session
 from tilewright.errors import TilewrightError
+from tilewright.processes.pool import Processes
 
 TUTORIAL = Path(__file__).parents[2] / "docs" / "how-to" / "benchmark.md"
 
@@ -132,6 +134,21 @@ def test_finished_cases_are_not_measured_again(monkeypatch):
 
     monkeypatch.setattr(Session, "__init__", start)
     assert run_cases(every, settings, finished={row.key: row for row in rows}) == rows
+
+
+def test_cases_are_measured_by_the_workers_of_an_executor():
+    settings, failed, told = Settings(peers=(), rounds=1, min_seconds=1e-4), [], []
+    every = cases([Shape(3, 5, 7), Shape(7, 5, 3)])
+    every.append(replace(every[0], dtype="i8,f32,f32"))
+    with Processes(2) as workers:
+        rows = run_cases(
+            every, settings, jobs=workers, progress=told.append, failed=lambda case, error: failed.append(str(error))
+        )
+    assert [str(row.shape) for row in rows] == ["3x5x7", "7x5x3"]
+    assert {event.row for event in told} == {*rows, None}
+    assert told[-1].done == told[-1].total
+    assert len(failed) == 1
+    assert "f32" in failed[0]
 
 
 def test_a_case_that_fails_is_told_and_the_others_go_on(monkeypatch):

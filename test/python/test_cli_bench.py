@@ -45,7 +45,7 @@ def asked(monkeypatch, tmp_path):
     monkeypatch.chdir(tmp_path)
     calls = {}
 
-    def run_cases(every, settings, *, finished, progress, failed):
+    def run_cases(every, settings, *, finished, progress, failed, jobs=None):
         calls.update(cases=[str(case) for case in every], shapes=list(dict.fromkeys(str(case.shape) for case in every)))
         calls.update(settings=settings, finished=len(finished), goes_on=failed is not None)
         rows = dict(finished)

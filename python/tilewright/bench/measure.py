@@ -4,15 +4,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from concurrent.futures import Executor
 from dataclasses import dataclass, replace
 from itertools import groupby, product
 from typing import Any
 
+from tilewright.bench.lease import leased
 from tilewright.bench.rows import Key, Row
 from tilewright.bench.session import STEPS_BEFORE, Session, problem, types_text
 from tilewright.bench.settings import Settings
 from tilewright.bench.suites import Shape
 from tilewright.bench.timing import Cache
+from tilewright.errors import TilewrightError
+from tilewright.processes.calls import each
 from tilewright.targets import Target, resolve
 
 
@@ -100,6 +104,7 @@ def run_cases(
     finished: Mapping[Key, Row] | None = None,
     progress: Callable[[Event], None] | None = None,
     failed: Callable[[Case, Exception], None] | None = None,
+    jobs: Executor | None = None,
 ) -> list[Row]:
     """Measures some cases; those of one type, number of threads, cache and epilogue share a session.
 
@@ -109,6 +114,7 @@ def run_cases(
         finished: Rows of an earlier run; what is there is not measured again.
         progress: Called between samples.
         failed: Called with a case that failed, and why, and the run goes on; None: the error is raised.
+        jobs: Whose workers measure, each on the machine that it is on, with cores that nobody else measures on; None: this process.
 
     Returns:
         The rows in the order of the cases, those of earlier runs among them.
@@ -125,6 +131,17 @@ def run_cases(
     steps = STEPS_BEFORE + settings.rounds
     total = steps * len(waiting)
     tell = progress or (lambda event: None)
+    if jobs is not None:
+        for index, (number, found) in enumerate(each(on_a_worker, [(case, settings) for case in waiting], jobs), 1):
+            case, row = waiting[number], found if isinstance(found, Row) else None
+            if row is not None:
+                rows[keys[case]] = row
+            elif failed is None:
+                raise _error(found)
+            else:
+                failed(case, _error(found))
+            tell(Event(case, "done", index * steps, total, row))
+        return [rows[keys[case]] for case in every if keys[case] in rows]
     index = 0
     for (dtype, threads, cache, epilogue), group in groupby(waiting, _session_of):
         with Session(replace(settings, dtype=dtype, threads=threads, cache=cache, epilogue=epilogue)) as session:
@@ -145,6 +162,22 @@ def run_cases(
                 index += 1
                 tell(Event(case, "done", index * steps, total, row))
     return [rows[keys[case]] for case in every if keys[case] in rows]
+
+
+def on_a_worker(case: Case, settings: Settings) -> Row | TilewrightError:
+    """What a worker measures of one case, on cores that it has leased; or why it cannot."""
+    try:
+        with leased(case.threads) as ours:
+            return run_cases([case], replace(settings, on_cores=ours))[0]
+    except TilewrightError as error:
+        return error
+    except Exception as error:  # as above
+        return TilewrightError(repr(error), where="bench")
+
+
+def _error(found: object) -> Exception:
+    """What came of a case that no worker measured."""
+    return found if isinstance(found, TilewrightError) else TilewrightError(f"{found}, whoever tried", where="bench")
 
 
 def _session_of(case: Case) -> tuple[str, int, Cache, str]:

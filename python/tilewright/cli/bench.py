@@ -67,6 +67,7 @@ _PACKINGS = {"fly": (False,), "ahead": (True,), "both": (False, True)}
 @bench_options.resume
 @bench_options.plots
 @bench_options.report
+@options.executor
 @click.option(
     "--bar", type=options.Number(min=0), help="Status 1 when a shape stays below this percentage of the peak."
 )
@@ -112,7 +113,12 @@ def _measure(given: dict[str, Any]) -> int:
     finished = measuring.results.rows(earlier)
     with progress_bar(outputs.growing(earlier)) as progress:
         rows = measuring.run_cases(
-            asked, settings, finished=finished, progress=progress, failed=_collector(asked, failures)
+            asked,
+            settings,
+            finished=finished,
+            progress=progress,
+            failed=_collector(asked, failures),
+            jobs=given["executor"],
         )
     if failures and not rows:
         raise next(iter(failures.values()))  # What none can be measured with, such as a wrong schedule, is the user's.

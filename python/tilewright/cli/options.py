@@ -263,7 +263,7 @@ executor = click.option(
     "executor",
     metavar="N|dask://…|ray://…|mpi",
     callback=_executor,
-    help="Who works: so many processes, or the workers of Dask, Ray or MPI. By default as many processes as there are CPUs.",
+    help="Who works: so many processes, or the workers of Dask, Ray or MPI. By default this machine.",
 )
 problem = together(
     click.argument("file", metavar="[FILE.mlir]", required=False),

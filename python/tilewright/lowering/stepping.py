@@ -20,7 +20,10 @@ from tilewright.mlir.dialects.transform import debug
 
 _STEP, _HANDLE = "tilewright.step", "tilewright.handle"
 """How the remarks start; the number of the op or of its result follows. Those of an op's results come before its own."""
-_BLOCKS = ("transform.named_sequence", "transform.sequence", "transform.foreach", "transform.alternatives")
+_BLOCKS = (
+    *("transform.named_sequence", "transform.sequence", "transform.foreach", "transform.alternatives"),
+    "transform.tune.alternatives",
+)
 """The ops whose blocks hold transform ops that run one after the other; those of the others say what is matched or applied."""
 _LONGEST = 120
 """Characters of a payload op that are kept of what a handle holds."""

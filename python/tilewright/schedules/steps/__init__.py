@@ -111,19 +111,6 @@ def decide(op: Handle, decision: decisions.Decision) -> None:
     ours.tilewright_annotate(op, decisions.attribute(decision))
 
 
-def lower_by(functions: Handle, name: str, size: Size) -> None:
-    """Gives the lowering of functions a number: what ``unroll``, ``ahead`` and ``across`` of a strategy's sizes say.
-
-    Before: ``func.func @matmul(...)``. After ``lower_by(functions, "unroll", 2)``::
-
-        func.func @matmul(...) attributes {tilewright.unroll = 2 : i64}
-    """
-    if isinstance(size, int):
-        number = ir.IntegerAttr.get(ir.IntegerType.get_signless(64), size)
-        size = transform.ParamConstantOp(transform.ParamType.get(number.type), number).result
-    transform.annotate(functions, f"tilewright.{name}", param=size)
-
-
 def match(root: Handle, name: str, *, result_type: ir.Type | None = None) -> Handle:
     """Finds the ops called `name` below `root`, in program order; with `result_type`, those of that result type."""
     return structured.structured_match(

@@ -76,6 +76,19 @@ def ordered(spec: MatmulSpec, now: Blocking, nest: Callable[[bool], steps.Handle
     return found
 
 
+def lower_by(functions: steps.Handle, name: str, size: steps.Size) -> None:
+    """Gives the lowering of functions a number: what ``unroll``, ``ahead`` and ``across`` of a strategy's sizes say.
+
+    Before: ``func.func @matmul(...)``. After ``lower_by(functions, "unroll", 2)``::
+
+        func.func @matmul(...) attributes {tilewright.unroll = 2 : i64}
+    """
+    if isinstance(size, int):
+        number = ir.IntegerAttr.get(ir.IntegerType.get_signless(64), size)
+        size = transform.ParamConstantOp(transform.ParamType.get(number.type), number).result
+    transform.annotate(functions, f"tilewright.{name}", param=size)
+
+
 def sizes(
     axes: Sequence[space.Axis],
     spec: MatmulSpec,
@@ -105,7 +118,7 @@ def sizes(
         _open(found, axes, spec, target, now, padded=padded, unit_of_k=unit_of_k)
     for name in space.LOWERED:
         if not isinstance(found[name], int) or name in now.by_name:
-            steps.lower_by(functions, name, found[name])
+            lower_by(functions, name, found[name])
     return found
 
 
