@@ -29,7 +29,8 @@ struct Place {
 /// Every name that the dialect knows.
 llvm::ArrayRef<Place> places();
 
-/// The name under which operations carry an attribute; null for an attribute that is none of the dialect's, and for a number.
+/// The name under which operations carry an attribute; null for an attribute that is none of the dialect's, and for a
+/// number.
 const Place *placeOf(mlir::Attribute attribute);
 
 /// What a decision of a schedule says, by name, and its kind ("threads", "scalable_tiles"; of warps the instructions'
