@@ -216,7 +216,9 @@ def test_an_interrupted_search_keeps_its_trials_and_goes_on(database, monkeypatc
     assert last.verdict == "tied"
     tried = [json.loads(line) for line in database.lines()]
     tried = [(each["strategy"], str(each["sizes"])) for each in tried if not each["final"]]
-    assert len(tried) == len(set(tried)) >= kept
+    again = len(tried) - len(set(tried))  # those that are timed a second time before the last comparison
+    assert 0 < again <= product._FINALISTS
+    assert len(set(tried)) >= kept
     assert tw.compile(SPEC).metadata.chosen_by.startswith("the model, as a comparison of")
 
 

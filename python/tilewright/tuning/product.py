@@ -25,8 +25,8 @@ from tilewright.tuning.log import Log
 from tilewright.tuning.race import Race, Times, WrongNumbersError
 from tilewright.tuning.search import Search
 
-_FINALISTS = 2
-"""How many of the best are compared a last time."""
+_FINALISTS = 4
+"""How many of the best are timed again, before the best one of them is compared a last time."""
 _ELSEWHERE = 3
 """How many choices that won on other machines are tried first."""
 
@@ -184,19 +184,21 @@ class _Tuning:
             return None
 
     def finished(self) -> Trial:
-        """The last comparison of the best candidates with the model's choice: the first that wins, or else the last one."""
+        """The last comparison with the model's choice, of the candidate that is best when the best ones of the search are timed again.
+
+        What came first among tens of trials owes a part of that to noise, and another search would not find it.
+        """
         best = [each for each in self._search.ranked() if self._search.gains[each] > 0]
-        finalists = [each for each in best[:_FINALISTS] if each != self._space.start] or best[1:2]
-        last: Trial | None = None
-        for candidate in finalists:
-            kernel = self._compiled(candidate)
-            if kernel is not None:
-                last = self._keep(candidate, kernel, self._race.time(kernel, final=True), final=self._space.own is None)
-                if last.verdict == "won":
-                    break
-        if last is None:
+        finalists = [each for each in best[: _FINALISTS + 1] if each != self._space.start][:_FINALISTS]
+        kernels = {each: kernel for each in finalists if (kernel := self._compiled(each)) is not None}
+        if not kernels:
             raise SpecError(f"no candidate for {self._spec} was tried", where="tune", expected="more seconds")
-        return last
+        again = {
+            each: self._keep(each, kernel, self._race.time(kernel, best=0.0)).gain for each, kernel in kernels.items()
+        }
+        found = max(kernels, key=lambda each: self._search.gains[each] * again[each])
+        times = self._race.time(kernels[found], final=True)
+        return self._keep(found, kernels[found], times, final=self._space.own is None)
 
     def _keep(self, candidate: Candidate, kernel: Kernel, times: Times, **fields: Any) -> Trial:  # noqa: ANN401 - fields of Trial
         """Puts a trial into the database."""
