@@ -145,7 +145,7 @@ def test_cases_are_measured_by_the_workers_of_an_executor():
             every, settings, jobs=workers, progress=told.append, failed=lambda case, error: failed.append(str(error))
         )
     assert [str(row.shape) for row in rows] == ["3x5x7", "7x5x3"]
-    assert {event.row for event in told} == {*rows, None}
+    assert sorted(str(event.row.shape) for event in told if event.row) == ["3x5x7", "7x5x3"]
     assert told[-1].done == told[-1].total
     assert len(failed) == 1
     assert "cores" in failed[0]
