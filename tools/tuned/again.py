@@ -30,11 +30,12 @@ def main() -> int:
     """Tunes and compares; 0, or 1 after one line that says what is wrong."""
     parser = argparse.ArgumentParser(prog="python tools/tuned/again.py", description=__doc__)
     parser.add_argument("--budget", type=float, default=10.0, help="seconds of a search (10)")
+    parser.add_argument("--only", default="", help="a part of the products' texts")
     given = parser.parse_args()
     target = targets.resolve("host")
     said: dict[str, int] = {"same": 0, "tied": 0, "other": 0}
     try:
-        wanted = list(specs())
+        wanted = [each for each in specs() if given.only in str(each)]
         with output.progress_bar() as tell:
             for number, spec in enumerate(wanted):
                 tell(number, len(wanted), str(spec))

@@ -32,6 +32,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="python tools/tuned/regret.py", description=__doc__)
     parser.add_argument("--best", type=int, default=5, help="candidates of each space (5)")
     parser.add_argument("--compile", action="store_true", help="compile everything, and time nothing")
+    parser.add_argument("--only", default="", help="a part of the products' texts")
     given = parser.parse_args()
     target = targets.resolve("host")
     lost: list[float] = []
@@ -39,6 +40,8 @@ def main() -> int:
         for space in json.loads(FILE.read_text(encoding="utf-8"))["spaces"]:
             spec = spec_tables.read(space["spec"], str(FILE))
             assert isinstance(spec, MatmulSpec), "spaces are of products"
+            if given.only not in str(spec):
+                continue
             chosen = _chosen(spec, target)
             ranked = sorted(space["gains"], key=lambda each: -space["gains"][each])
             others = {each: _kernel(spec, target, each) for each in itertools.islice(ranked, given.best)}
