@@ -2,12 +2,13 @@
 """Sizes of GPU kernels are ranked without a card: by the model, and by what the assembler and the emulator say; nothing is recorded."""
 
 import warnings
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 
 import pytest
 import tilewright as tw
 from tilewright import targets
-from tilewright.cli import main
+from tilewright.cli import main, tune_on_paper
 from tilewright.emit import ptxas
 from tilewright.errors import SlowScheduleWarning, UnverifiedWarning, WrongResultError
 from tilewright.runtime import verification
@@ -90,6 +91,18 @@ def test_the_command_line_says_that_nothing_was_measured(monkeypatch, tmp_path, 
     said = capsys.readouterr().err
     assert "nonsense" in said
     assert "unknown" in said
+
+
+def test_workers_of_an_executor_rank_too(monkeypatch, capsys):
+    ranked = on_paper.Ranked("warpgroup", {"bm": 64}, 5352.0, 128, 0, 4096, True)
+    monkeypatch.setattr(on_paper, "rank", lambda spec, *_: on_paper.Ranking([replace(ranked, right=spec.m == 64)], []))
+    wanted = [tw.MatmulSpec(m, 64, 64, a="bf16", b="bf16", c="f32") for m in (64, 128)]
+    with ThreadPoolExecutor(2) as workers:
+        assert tune_on_paper.tune(wanted[:1], SM_90A, 1.0, workers) == 0
+        assert tune_on_paper.tune(wanted, SM_90A, 1.0, workers) == 1
+    said = capsys.readouterr().out
+    assert said.count("not measured") == 3
+    assert said.count("WRONG when tried") == 1
 
 
 def test_sizes_are_tried_until_three_are_right_and_those_refused_are_counted(monkeypatch):

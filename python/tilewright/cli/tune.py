@@ -80,11 +80,11 @@ def tune(
     )
     check(threads, "--threads")
     if target != "host":
-        others = {"--executor": executor, "--schedule": schedule, "-o": tuned, "--database": database}
+        others = {"--schedule": schedule, "-o": tuned, "--database": database}
         odd = [option for option, each in others.items() if each is not None] + ["--threads"] * (threads > 1)
         if odd:
             raise click.UsageError(f"--target with {odd[0]}; expected neither searches here nor what these are kept in")
-        return tune_on_paper.tune(wanted, _gpu(target), budget)
+        return tune_on_paper.tune(wanted, _gpu(target), budget, executor)
     if schedule is not None and (len(wanted) > 1 or executor is not None or not make.is_file(schedule)):
         where = "for" if executor is None else "with --executor, for"
         raise click.UsageError(

@@ -12,43 +12,62 @@ from tilewright.cli import output
 from tilewright.errors import TargetError
 
 if TYPE_CHECKING:
+    from concurrent.futures import Executor
+
     from tilewright.payload.spec_tables import Spec
     from tilewright.targets import GpuTarget
-    from tilewright.tuning.on_paper import Ranked
+    from tilewright.tuning.on_paper import Ranked, Ranking
 
 _SHOWN = 5
 
 
-def tune(wanted: Sequence[Spec], target: GpuTarget, budget: float) -> int:
-    """Ranks sizes of kernels for a GPU, and prints the likeliest of each; 1 where some were wrong when tried.
+def tune(wanted: Sequence[Spec], target: GpuTarget, budget: float, executor: Executor | None = None) -> int:
+    """Ranks sizes of kernels for a GPU, and prints the likeliest of each; 1 where some were wrong when tried, or could not be.
 
     Args:
         wanted: What to compute.
         target: The GPU.
         budget: Seconds each.
+        executor: Who compiles and tries; None: this process.
     """
+    from tilewright.processes.calls import each
     from tilewright.tuning import on_paper
 
-    wrong = 0
+    failed = 0
     how = "ranked by the static model, not measured: nothing is recorded"
     if _has_card(target):
         how += "; `tilewright bench card` measures on the card here"
     with output.progress_bar() as tell:
+        if executor is not None:
+            ended = each(on_paper.rank, [(spec, target, budget) for spec in wanted], executor)
+            for count, (number, found) in enumerate(ended, 1):
+                spec = wanted[number]
+                tell(count, len(wanted), f"{spec}")
+                if isinstance(found, on_paper.Ranking):
+                    failed += _show(f"{spec} for {target.name}", found, how)
+                else:
+                    failed += 1
+                    click.echo(f"{spec}: a worker {found.reason}, whoever tried")
+            return 1 if failed else 0
         for number, spec in enumerate(wanted):
 
             def told(part: float, number: int = number, spec: Spec = spec) -> None:
                 tell(100 * (number + part), 100 * len(wanted), f"{spec}")
 
-            ranking = on_paper.rank(spec, target, budget, told)
-            found = ranking.found
-            wrong += any(each.right is False for each in found)
-            click.echo(f"{spec} for {target.name}: {len(found)} sizes {how}")
-            for place, each in enumerate(found, 1):
-                if place <= _SHOWN or each.right is False:
-                    click.echo(f"  {place}. {_said(each)}")
-            if ranking.refused:
-                click.echo(f"  {len(ranking.refused)} others do not compile; the likeliest: {ranking.refused[0]}")
-    return 1 if wrong else 0
+            failed += _show(f"{spec} for {target.name}", on_paper.rank(spec, target, budget, told), how)
+    return 1 if failed else 0
+
+
+def _show(what: str, ranking: Ranking, how: str) -> bool:
+    """Prints the likeliest sizes; whether some were wrong when tried."""
+    found = ranking.found
+    click.echo(f"{what}: {len(found)} sizes {how}")
+    for place, each in enumerate(found, 1):
+        if place <= _SHOWN or each.right is False:
+            click.echo(f"  {place}. {_said(each)}")
+    if ranking.refused:
+        click.echo(f"  {len(ranking.refused)} others do not compile; the likeliest: {ranking.refused[0]}")
+    return any(each.right is False for each in found)
 
 
 def _has_card(target: GpuTarget) -> bool:
