@@ -111,13 +111,14 @@ void linearGlu(StableIValue *stack, uint64_t, uint64_t) {
 }
 
 /// linear_quantized(Tensor x, Tensor codes, Tensor scales, Tensor? zeros, Tensor? bias, Tensor? residual, str element,
-/// int group, str activation) -> Tensor
+/// int group, str activation, str precision) -> Tensor
 void linearQuantized(StableIValue *stack, uint64_t, uint64_t) {
   Owned x = take(stack[0]), codes = take(stack[1]), scales = take(stack[2]), zeros = takeOptional(stack[3]),
         bias = takeOptional(stack[4]), residual = takeOptional(stack[5]);
   Text element(stack[6]);
-  Quantized weights{element.get(), torch::stable::detail::to<int64_t>(stack[7]), scales.get(), zeros.get()};
-  Text activation(stack[8]);
+  Text activation(stack[8]), precision(stack[9]);
+  Quantized weights{element.get(), torch::stable::detail::to<int64_t>(stack[7]), scales.get(), zeros.get(),
+                    precision.get()};
   stack[0] = give(compute({x.get(), codes.get(), true, entriesOf(bias, activation, residual), &weights}));
 }
 
@@ -155,7 +156,7 @@ const Op ops[] = {
      linear},
     {"linear_quantized",
      "(Tensor x, Tensor codes, Tensor scales, Tensor? zeros, Tensor? bias, Tensor? residual, str element, int group, "
-     "str activation) -> Tensor",
+     "str activation, str precision='-') -> Tensor",
      linearQuantized},
     {"conv2d",
      "(Tensor x, Tensor weight, Tensor? bias, Tensor? residual, int[] stride, int[] padding, int[] dilation, int "

@@ -233,7 +233,7 @@ Owned compute(const Product &product) {
   int64_t threads = threadCount();
   std::string key = layout + entries;
   if (weights)
-    key += prologue + weights->element;
+    key += prologue + weights->element + weights->precision;
   for (int64_t number : {sizes.m, n, k, int64_t(a.type), threads, int64_t(sizes.aBatch.size())})
     append(key, number);
   for (const auto *batch : {&sizes.aBatch, &sizes.bBatch})
@@ -248,6 +248,7 @@ Owned compute(const Product &product) {
         .add("c", elementOf(type));
     words.add("layout", layout).add("batch", sizes.batch, all);
     words.add("a_batch", sizes.aBatch, all).add("b_batch", sizes.bBatch, all);
+    words.add("precision", weights ? weights->precision : "-");
     words.add("prologue", prologue).add("epilogue", entries.empty() ? "-" : entries).add("threads", threads);
     return words.get();
   });

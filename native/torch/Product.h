@@ -25,6 +25,7 @@ struct Quantized {
   int64_t group;           // Elements along K that share a scale; 0: all of a column.
   AtenTensorHandle scales; // (N, ceil(K / group)), or (N).
   AtenTensorHandle zeros;  // Likewise, or null.
+  std::string precision;   // "i8": A may be rounded to integers. "-": it is not.
 };
 
 /// A·B, with a batch as torch.matmul has it, and entries after it.

@@ -461,6 +461,14 @@ def quantized_weights() -> None:
     made = model(nodes, {"x": ["batch", "rows", k]}, ["y", "z", "p"], codes | zeros | {"scales": real(n, 3)})
     kernels = built(made, "weights")
     assert not kernels.left
+    rounding = model(
+        [node("MatMulNBits", ["x", "four", "scales"], ["y"], bits=4, **{**fields, "accuracy_level": 4})],
+        {"x": [2, k]},
+        ["y"],
+        {"four": codes["four"], "scales": real(n, 3)},
+    )
+    # Elements of at most 1, off by 1/254 of it; weights of at most 8.
+    compare(rounding, built(rounding, "rounding"), [{"x": real(2, k)}], k * 8 / 254)
     # Weights up to 255 in size; sums of 96 products of these, each rounded three times before.
     compare(made, kernels, [{"x": real(2, rows, k)} for rows in (1, 5)], 255 * k * (k + 5) * UNIT)
 

@@ -50,7 +50,7 @@ def opcheck_is_green() -> None:
     q, k, v = single(2, 4, 5, 8), single(2, 2, 6, 8), single(2, 2, 6, 8)
     opcheck(ops.attention.default, (q, k, v, single(5, 6), False, 0.3), **LOOSE)
     made, rows = ours.quantize(torch.rand(8, 64) - 0.5, "i4", 32), single(3, 64)
-    given = (rows, made.codes, made.scales, None, None, None, "i4", 32, "none")
+    given = (rows, made.codes, made.scales, None, None, None, "i4", 32, "none", "i8")
     opcheck(ops.linear_quantized.default, given, test_utils=QUICK)
 
 

@@ -208,6 +208,11 @@ def quantized_weights() -> None:
         made = ours.quantize(w, kind, group, symmetric=not kind.startswith("u"))
         near(ours.linear_quantized(x, made), F.linear(x, made.floats()), 1e-3)
         assert (made.floats() - w).abs().max() < {"i8": 0.003, "i4": 0.04, "u4": 0.04}.get(kind, 0.13)
+    made = ours.quantize(w, "i4", 32, precision="i8")
+    exact, found = F.linear(x, made.floats()), ours.linear_quantized(x, made)
+    # Each of 90 elements of x is off by 1/254 of its group's largest, which is below 1/2, at most, and weights are below 1/2.
+    assert 1e-5 < (found - exact).abs().max() < 90 / 254 / 4
+    says("precision 'i8' for weights of 'f8E4M3FN'", lambda: ours.quantize(w, "f8E4M3FN", precision="i8"))
     made = ours.quantize(w, "i4", 32)
     wrong = ours.QuantizedWeight(made.codes, made.scales[:, 0], None, "i4", 32, 90)
     says(r"scales or zero points has shape \(24,\); expected \(24, 3\)", lambda: ours.linear_quantized(x, wrong))

@@ -78,6 +78,7 @@ class Result:
             "dtype": spec.a,
             "weights": self.weights,
             "layout": spec.layout,
+            "precision": spec.precision,
             "target": self.target,
             "schedule": self.schedule,
             "gflops": self.ours.median,
@@ -97,9 +98,10 @@ class Result:
 
     def __str__(self) -> str:
         """One line of a table."""
+        rounded = "" if self.spec.precision is None else f" precision={self.spec.precision}"
         micro = self.spec.flops / self.ours.median * 1e-3
         return (
-            f"{self.spec.m}x{self.spec.n}x{self.spec.k} {self.spec.a} by {self.weights} {self.spec.layout}: {micro:.0f} us, "
+            f"{self.spec.m}x{self.spec.n}x{self.spec.k} {self.spec.a} by {self.weights} {self.spec.layout}{rounded}: {micro:.0f} us, "
             f"{self.ours.median:.0f} GFLOP/s, {self.percent_of_bandwidth:.0f} % of the bandwidth, "
             f"{self.ours.over(self.plain):.2f} times {self.spec.a}"
             + "".join(f", {self.ours.over(rates):.2f} times {name}" for name, (_, rates) in self.peers.items())
@@ -160,7 +162,7 @@ def _measured(
     from tilewright.runtime.compile import compile as compile_kernel
 
     on_cores = cores(threads, None)
-    plain = replace(spec, b=spec.a, prologue_b=())
+    plain = replace(spec, b=spec.a, prologue_b=(), precision=None)
     kernels = {OURS: compile_kernel(spec, target=row, threads=threads)}
     kernels[PLAIN] = compile_kernel(plain, target=row, threads=threads)
     error = check(Trial.random(kernels[OURS], spec, 0))

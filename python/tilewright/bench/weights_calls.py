@@ -16,8 +16,10 @@ if TYPE_CHECKING:
     from tilewright.runtime.kernel import Kernel
 
 
-def problem(shape: Shape, dtype: str, weights: str, layout: str = "nt") -> MatmulSpec:
+def problem(shape: Shape, dtype: str, weights: str, layout: str = "nt", precision: str | None = None) -> MatmulSpec:
     """The product of activations of type `dtype` by weights such as "i4:128": type, group along K, and type of zero points.
+
+    With `precision` "i8" activations may be rounded, as `MatmulSpec` says.
 
     Scales are of f16, as in GGUF files, whose Q4_0 and Q8_0 are measured beside ours.
 
@@ -32,7 +34,9 @@ def problem(shape: Shape, dtype: str, weights: str, layout: str = "nt") -> Matmu
             expected="one type of A, no batch, and weights such as i4, i4:128 or u4:128:u8",
         )
     entry = dequantize("gn" if int(group or 0) else "n", zero_point or 0, int(group or 0), scale_type="f16")
-    return MatmulSpec(shape.m, shape.n, shape.k, dtype, element, layout=layout, prologue_b=(entry,))
+    return MatmulSpec(
+        shape.m, shape.n, shape.k, dtype, element, layout=layout, prologue_b=(entry,), precision=precision
+    )
 
 
 def check(trial: Trial) -> float:

@@ -10,6 +10,7 @@ import click
 
 from tilewright.cli import bench_options, options
 from tilewright.cli.output import console, write_json
+from tilewright.precision import ROUNDED
 from tilewright.runtime.files import require_writable
 
 if TYPE_CHECKING:
@@ -22,6 +23,14 @@ if TYPE_CHECKING:
 @bench_options.suites
 @bench_options.dtypes
 @options.layout
+@click.option(
+    "--precision",
+    "precisions",
+    type=click.Choice((ROUNDED, "none")),
+    multiple=True,
+    default=("none",),
+    help="i8: activations may be rounded to 8-bit integers. May be repeated.",
+)
 @bench_options.target
 @bench_options.threads
 @bench_options.peers
@@ -34,6 +43,7 @@ def weights(
     suites: tuple[str, ...],
     dtypes: tuple[str, ...],
     layout: str,
+    precisions: tuple[str, ...],
     target: str | Target,
     threads: int,
     peers: tuple[str, ...] | None,
@@ -53,7 +63,10 @@ def weights(
     if not every:
         raise click.UsageError("nothing to measure; expected --shape MxNxK or --suite NAME")
     asked = [
-        (measuring.problem(shape, dtype, kind, layout), kind) for dtype in dict.fromkeys(dtypes) for shape in every
+        (measuring.problem(shape, dtype, kind, layout, None if each == "none" else each), kind)
+        for dtype in dict.fromkeys(dtypes)
+        for shape in every
+        for each in dict.fromkeys(precisions)
     ]
     out = console(stderr=json_file == "-")
     results = measuring.run(

@@ -11,10 +11,13 @@ from tilewright.onnx.graph import FLOATS, Node, Value
 from tilewright.onnx.groups import Further, Group, Grouping, shape_of, tail
 from tilewright.onnx.views import View
 from tilewright.payload import epilogues
+from tilewright.precision import ROUNDED
 from tilewright.spec import MatmulSpec
 
 _CODES = {4: "u4", 8: "u8"}
 """The element types of codes, by their bits."""
+_ROUNDS = 4
+"""The accuracy level with which activations may be rounded to 8-bit integers."""
 
 
 def quantized_product(grouping: Grouping, node: Node) -> Group | None:
@@ -59,6 +62,7 @@ def quantized_product(grouping: Grouping, node: Node) -> Group | None:
         **kinds,
         prologue_b=(epilogues.dequantize("gn", zero, block, scale_type=x.type),),
         epilogue=(*entries, *after.entries),
+        precision=ROUNDED if given.get("accuracy_level") == _ROUNDS else None,
     )
     views = [rows.taken([size, k]), _matrix(codes, n, k * bits // 8), _matrix(scales, n, k // block)]
     views += [] if zeros is None else [replace(_matrix(zeros, n, k // block), halved=halved)]

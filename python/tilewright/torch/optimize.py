@@ -103,7 +103,14 @@ _AS_THEY_ARE = ("plain", "packed")
 """What weights may be that are not quantized."""
 
 
-def optimize(model: Any, weights: str = "plain", *, group: int = 0, attention: bool = True) -> Any:  # noqa: ANN401
+def optimize(
+    model: Any,  # noqa: ANN401 - a module
+    weights: str = "plain",
+    *,
+    group: int = 0,
+    precision: str | None = None,
+    attention: bool = True,
+) -> Any:  # noqa: ANN401 - a module
     """Has a model's layers run on kernels of ours, in place, and returns the model.
 
     Layers of exactly the classes torch.nn.Linear and torch.nn.Conv2d are ours then, where their weights are floats on the CPU and
@@ -115,10 +122,11 @@ def optimize(model: Any, weights: str = "plain", *, group: int = 0, attention: b
         weights: Of linear layers: "plain", as they are; "packed", in the order in which a kernel reads them, as a copy; or how they are
             quantized, "i8" or another of `quantize`, as a copy: the layer then computes with it, and its own weight gets no gradient.
         group: Elements of quantized weights that share a scale, as in `quantize`.
+        precision: "i8": what layers of quantized weights are given may be rounded to 8-bit integers, as in `quantize`.
         attention: Whether attention is ours too.
 
     Raises:
-        SpecError: `model` is no module, or is optimized already, or `weights` is none of these.
+        SpecError: `model` is no module, or is optimized already, or `weights` or `precision` is none of these.
     """
     if not isinstance(model, _nn.Module) or any(_STATE in each.__dict__ for each in model.modules()):
         found = "it is optimized already" if isinstance(model, _nn.Module) else f"it is a {type(model).__name__}"
@@ -128,10 +136,13 @@ def optimize(model: Any, weights: str = "plain", *, group: int = 0, attention: b
     if weights not in (*_AS_THEY_ARE, *KINDS):
         expected = f"plain, packed, {', '.join(KINDS)}"
         raise SpecError(f"weights are {weights!r}", where="tilewright.torch.optimize", expected=f"one of {expected}")
+    if precision is not None and weights not in KINDS:
+        expected = "None, but for quantized weights"
+        raise SpecError(f"precision is {precision!r}", where="tilewright.torch.optimize", expected=expected)
     for each in [each for each in model.modules() if _is_taken(each)]:
         each.__class__ = _OURS[type(each)]
         of_linear = isinstance(each, Linear)
-        each.__dict__[_STATE] = _prepared(each, weights, group) if of_linear else None
+        each.__dict__[_STATE] = _prepared(each, weights, group, precision) if of_linear else None
     if attention:
         hooks = _Hooks()
         model.register_forward_pre_hook(hooks.enter, prepend=True)
@@ -177,9 +188,9 @@ def _is_ours(
     return whole and plain and len(types) == 1 and types <= set(_FLOATS)
 
 
-def _prepared(module: Any, weights: str, group: int) -> Any:  # noqa: ANN401 - a module
+def _prepared(module: Any, weights: str, group: int, precision: str | None) -> Any:  # noqa: ANN401 - a module
     if weights in KINDS:
-        return quantize(module.weight, weights, group)
+        return quantize(module.weight, weights, group, precision=precision)
     is_packed = weights == _AS_THEY_ARE[1] and module.weight.dtype in ELEMENTS
     return _packed(module) if is_packed else None
 

@@ -98,6 +98,7 @@ def _product(fields: Mapping[str, str]) -> MatmulSpec:
         *extents,
         **types,
         **batches,
+        precision=None if fields["precision"] == "-" else fields["precision"],
         prologue_b=() if prologue == "-" else (_dequantize(*prologue.split(":")[1:]),),
         epilogue=_epilogue(fields["epilogue"]),
     )

@@ -10,6 +10,7 @@ from typing import Any
 import torch  # pyright: ignore[reportMissingImports] - not in the project's own environment
 
 from tilewright.errors import SpecError
+from tilewright.precision import ROUNDED
 from tilewright.quantized import MX_BLOCK, Quantized, mx_quantize, quantize_weights
 from tilewright.torch import activations
 from tilewright.torch.ops import define, spread, wants_gradient
@@ -22,6 +23,7 @@ _FLOATS = {"f8E4M3FN": 448.0, "f8E5M2": 57344.0}
 _MX = {f"mx{each}": each for each in ("f8E4M3FN", "f8E5M2", "f4E2M1FN")}
 KINDS = (*_INTEGERS, *_FLOATS, *_MX)
 """How weights can be quantized."""
+_NO_PRECISION = "-"
 _HALVES = {"i4": (-8, 8), "u4": (0, 0)}
 _F4 = (0.0, 0.5, 1.0, 1.5, 2.0, 3.0, 4.0, 6.0)
 
@@ -38,6 +40,7 @@ class QuantizedWeight:
         element: Of which type the codes are, "i4".
         group: Elements along K that share a scale; 0: all.
         columns: K.
+        precision: "i8": what is multiplied by it may be rounded to 8-bit integers, as `MatmulSpec.precision` says.
     """
 
     codes: Any
@@ -46,13 +49,21 @@ class QuantizedWeight:
     element: str
     group: int
     columns: int
+    precision: str | None = None
 
     def floats(self) -> Any:  # noqa: ANN401 - a tensor
         """The weight as float32, of shape (N, K)."""
         return _floats(self.codes, self.scales, self.zeros, self.element, self.group, self.columns)
 
 
-def quantize(weight: Any, kind: str = "i8", group: int = 0, *, symmetric: bool = True) -> QuantizedWeight:  # noqa: ANN401
+def quantize(
+    weight: Any,  # noqa: ANN401 - a tensor
+    kind: str = "i8",
+    group: int = 0,
+    *,
+    symmetric: bool = True,
+    precision: str | None = None,
+) -> QuantizedWeight:
     """Quantizes the weight of a linear layer.
 
     Args:
@@ -61,9 +72,10 @@ def quantize(weight: Any, kind: str = "i8", group: int = 0, *, symmetric: bool =
             or "mxf4E2M1FN": the blocks of 32 elements of the MX formats.
         group: Elements along K that share a scale, a multiple of 16; 0: all. Only of integers.
         symmetric: Whether 0 has the code 0; "u8" and "u4" are not symmetric.
+        precision: None; or, of integers, "i8", by which what is multiplied by it may be rounded to 8-bit integers in groups along K.
 
     Raises:
-        SpecError: `kind` or `group` is none of these.
+        SpecError: `kind`, `group` or `precision` is none of these.
         OperandError: The weight is no matrix of finite numbers.
     """
     if kind not in KINDS or (group and kind not in _INTEGERS):
@@ -71,6 +83,11 @@ def quantize(weight: Any, kind: str = "i8", group: int = 0, *, symmetric: bool =
             f"weights of {kind!r} in groups of {group}",
             where="tilewright.torch.quantize",
             expected=f"one of {', '.join(KINDS)}, and groups only of integers",
+        )
+    if precision not in (None, ROUNDED) or (precision and kind not in _INTEGERS):
+        expected = f"None, or {ROUNDED!r} for weights of {', '.join(_INTEGERS)}"
+        raise SpecError(
+            f"precision {precision!r} for weights of {kind!r}", where="tilewright.torch.quantize", expected=expected
         )
     values = weight.detach().float()
     if kind in _FLOATS:
@@ -81,14 +98,15 @@ def quantize(weight: Any, kind: str = "i8", group: int = 0, *, symmetric: bool =
     if kind in _MX:
         return _of(mx_quantize(values.numpy(), _MX[kind]), MX_BLOCK)
     scale_type = "bf16" if group else "f32"
-    return _of(quantize_weights(values.numpy(), kind, group, symmetric=symmetric, scale_type=scale_type), group)
+    made = quantize_weights(values.numpy(), kind, group, symmetric=symmetric, scale_type=scale_type)
+    return _of(made, group, precision)
 
 
-def _of(made: Quantized, group: int) -> QuantizedWeight:
+def _of(made: Quantized, group: int, precision: str | None = None) -> QuantizedWeight:
     codes, scales, zeros = (
         None if each is None else _tensor(each) for each in (made.codes, made.scales, made.zero_points)
     )
-    return QuantizedWeight(codes, scales, zeros, made.type, group, made.shape[1])
+    return QuantizedWeight(codes, scales, zeros, made.type, group, made.shape[1], precision)
 
 
 def _tensor(array: Any) -> Any:  # noqa: ANN401 - of numpy's, with ml_dtypes' types
@@ -116,7 +134,7 @@ def linear_quantized(
     """
     op = _QUANTIZED.whole if wants_gradient(x, bias, residual) else _QUANTIZED.only
     of = (weight.codes, weight.scales, weight.zeros)
-    return op(x, *of, bias, residual, weight.element, weight.group, activation)
+    return op(x, *of, bias, residual, weight.element, weight.group, activation, weight.precision or _NO_PRECISION)
 
 
 def _fake(x: Any, codes: Any, *_: Any) -> Any:  # noqa: ANN401 - tensors
@@ -158,9 +176,10 @@ def _gradients(
     element: str,
     group: int,
     activation: str,
+    precision: str,
 ) -> tuple[Any, ...]:
     of_sums = grad
-    weight = QuantizedWeight(codes, scales, zeros, element, group, x.shape[-1])
+    weight = _weight(x, codes, scales, zeros, element, group, precision)
     if activation != "none":
         of_sums = activations.BACKWARD[activation](grad, linear_quantized(x, weight, bias))
     return (
@@ -173,12 +192,26 @@ def _gradients(
     )
 
 
+def _weight(
+    x: Any,  # noqa: ANN401 - a tensor
+    codes: Any,  # noqa: ANN401 - a tensor
+    scales: Any,  # noqa: ANN401 - a tensor
+    zeros: Any,  # noqa: ANN401 - a tensor
+    element: str,
+    group: int,
+    precision: str,
+) -> QuantizedWeight:
+    """The weight of an op's arguments."""
+    given = None if precision == _NO_PRECISION else precision
+    return QuantizedWeight(codes, scales, zeros, element, group, x.shape[-1], given)
+
+
 def _batched(info: Any, axes: Sequence[int | None], *given: Any) -> tuple[Any, int]:  # noqa: ANN401 - torch's
-    x, codes, scales, zeros, bias, residual, element, group, activation = given
+    x, codes, scales, zeros, bias, residual, element, group, activation, precision = given
     torch._check(all(axis is None for axis in axes[1:5]), lambda: "vmap over quantized weights; expected over x alone")
-    weight = QuantizedWeight(codes, scales, zeros, element, group, x.shape[-1])
+    weight = _weight(x, codes, scales, zeros, element, group, precision)
     rows, added = spread(x, axes[0], info.batch_size), spread(residual, axes[5], info.batch_size)
     return linear_quantized(rows, weight, bias, activation=activation, residual=added), 0
 
 
-_QUANTIZED = define("linear_quantized", _fake, _gradients, _batched, (None,) * 9)
+_QUANTIZED = define("linear_quantized", _fake, _gradients, _batched, (None,) * 10)

@@ -48,7 +48,7 @@ def _ours(module: Any, inputs: Any, **how: Any) -> Compiled:  # noqa: ANN401
 def _ours_of_four_bits(module: Any, inputs: Any) -> Compiled:  # noqa: ANN401
     from tilewright.torch import optimize
 
-    return _ours(optimize(module, "i4", group=_GROUP, attention=False), inputs)
+    return _ours(optimize(module, "i4", group=_GROUP, precision="i8", attention=False), inputs)
 
 
 def _exported(module: Any, inputs: Any, folder: Path) -> Path:  # noqa: ANN401
