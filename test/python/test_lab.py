@@ -25,6 +25,7 @@ from tilewright.schedules.gpu_strategies import GPU_STRATEGIES
 from tilewright.spec import MatmulSpec
 from tilewright.targets import registry, resolve
 
+ROOT = Path(__file__).parents[2]
 STATIC = Path(samples.__file__).parent / "static"
 PAGE = "a page"
 HOSTILE = """
@@ -256,6 +257,13 @@ def test_each_strategy_and_target_is_an_example():
         if each.group == "strategies":
             assert isinstance(product.spec, MatmulSpec)
             assert select.row(each.strategy).fits(product.spec), each.name
+
+
+def test_the_readmes_schedule_is_an_example():
+    (shown,) = re.findall(
+        r"```python\n(from tilewright[^`]*?return script\.module\n)", (ROOT / "README.md").read_text()
+    )
+    assert example("readme").text == shown.replace("rows_first", "schedule")
 
 
 def test_every_example_describes_a_problem():
