@@ -103,6 +103,7 @@ def to_memrefs(module: ir.Module) -> None:
     Raises:
         LoweringError: It failed.
     """
+    run_passes(module, pipelines.OPAQUE_INDICES, "bufferized")
     with module.context:
         script = pipelines.bufferize(empties=bool(named(module.operation, "tensor.empty")))
         run_own_script(module, script, "bufferized")

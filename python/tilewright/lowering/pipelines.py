@@ -16,6 +16,9 @@ from tilewright.schedules import steps
 from tilewright.spec import MatmulSpec
 from tilewright.targets.dots import Dot
 
+OPAQUE_INDICES = "builtin.module(cse, tilewright-opaque-indices)"
+"""Before `bufferize`, whose analysis would take five times as long."""
+
 DROP_RESULT = "builtin.module(canonicalize, cse, canonicalize, drop-equivalent-buffer-results)"
 """After `bufferize`: a result that is C's own buffer is returned no longer."""
 
@@ -176,10 +179,14 @@ def lower_vectors(
             steps.apply(functions, sums)
         ours.tilewright_unroll_vectors(functions, lanes)
         steps.clean(functions)
-        steps.apply(functions, contractions)
-        steps.apply(functions, vector.apply_patterns_vector_lower_outerproduct)
-        steps.apply(functions, transfers)
+
+        def lower() -> None:
+            contractions()
+            vector.apply_patterns_vector_lower_outerproduct()
+            transfers()
+            rest()
+
+        steps.apply(functions, lower)
         steps.apply(functions, partial_transfers)
-        steps.apply(functions, rest)
         steps.clean(functions)
     return script.module

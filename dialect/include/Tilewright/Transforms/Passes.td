@@ -17,6 +17,17 @@ def StripProvenance : Pass<"tilewright-strip-provenance"> {
   ];
 }
 
+def OpaqueIndices : Pass<"tilewright-opaque-indices"> {
+  let summary = "Hides how the indices of slices are computed, so that two slices are compared by their values alone";
+  let description = [{
+    Puts a cast from index to index between each computed index and the slices of tensors and the transfers of vectors that
+    use it. Upstream's one-shot bufferization asks of many pairs of slices whether they are one, and solves systems of
+    inequalities over everything that the indices are computed from: most of its time, where a kernel has a case for each
+    number of rows that can be left. Tiling gives the slice that is read and the slice that is written the same values, which stay
+    the same values. Canonicalization folds the casts away.
+  }];
+}
+
 def PrefetchTiles : Pass<"tilewright-prefetch-tiles"> {
   let summary = "Prefetches the next tile of accumulators while the current one is computed";
   let description = [{
