@@ -10,6 +10,7 @@ from tilewright.build.usedef import named, retype, terminator
 from tilewright.lowering import operand_order, pipelines
 from tilewright.lowering.passes import (
     dynamic_workspace,
+    pack_together,
     parallel,
     prefetch_panels,
     prepack,
@@ -90,6 +91,7 @@ def bufferize(
     if _ahead(function):
         prefetch_panels.place(function, target, None if packed is None else packed.nbytes, tiles=tiles)
     parallel.share(function, threads, decisions.number(function.operation, "across", 0))
+    pack_together.place(function, target)
     # A strip of C, and rows of B that start with a page, would be in the same sets of a cache.
     size = dynamic_workspace.gather_any(module, function, entered=entered, staggered=prefetched(function) == "all")
     if named(module.operation, "memref.alloc"):

@@ -97,7 +97,7 @@ class _Block:
     @property
     def along_k(self) -> bool:
         """Whether the loop over k goes along its rows, so that each row has an address of its own: it is one of A."""
-        return any(each.op.results and _depend(self.start[1], each.variable) for each in self.inside)
+        return any(each.op.results and depend(self.start[1], each.variable) for each in self.inside)
 
     @property
     def nbytes(self) -> int:
@@ -200,7 +200,7 @@ def _pays_in_place(block: _Block, target: Target) -> bool:
     if not block.along_k:
         return block.rows > FEW_ROWS * target.l1.ways
     around = _Loop.of(parent(block.loop.op))
-    if around is not None and not any(_depend(axis, around.variable) for axis in block.start):
+    if around is not None and not any(depend(axis, around.variable) for axis in block.start):
         return False  # A is gone through for each few columns: that takes longer than to fetch it.
     operand = workspace.bytes_of(ir.MemRefType(block.operand.type))
     return rows_pay(block.nbytes // block.rows, operand, target)
@@ -212,7 +212,7 @@ def _block(loop: _Loop, copy: ir.Operation, held: int) -> _Block | None:
     for read in named(copy, "vector.transfer_read"):
         if multiplies and not _loop_around(read).results:
             continue  # It is of C: sums start there.
-        operand, start = _located(read.operands[0], list(read.operands)[1:3])
+        operand, start = located(read.operands[0], list(read.operands)[1:3])
         if _is_large(operand, held):
             return _gone_through(loop, read, ir.VectorType(read.results[0].type), operand, start)
     return None
@@ -226,7 +226,7 @@ def _of_sums(loop: _Loop, product: ir.Operation, held: int) -> list[_Block]:
         kind, given = (
             (op.operands[0].type, list(op.operands)[1:]) if writes else (op.results[0].type, list(op.operands))
         )
-        operand, start = _located(given[0], given[1:3])
+        operand, start = located(given[0], given[1:3])
         if not _is_large(operand, held):
             continue
         if found.setdefault(operand, (op.name, None))[0] != op.name or _loop_around(op).results:
@@ -237,7 +237,7 @@ def _of_sums(loop: _Loop, product: ir.Operation, held: int) -> list[_Block]:
     return [block for _, block in found.values() if block is not None]
 
 
-def _located(base: ir.Value, indices: Sequence[ir.Value]) -> tuple[ir.Value, tuple[list[Index], list[Index]]]:
+def located(base: ir.Value, indices: Sequence[ir.Value]) -> tuple[ir.Value, tuple[list[Index], list[Index]]]:
     """What memory a vector of a matrix is of, and what is added up to its row and its column there."""
     start: tuple[list[Index], list[Index]] = (list(indices[:1]), list(indices[1:2]))
     while (slice_ := defined_by(base, "memref.subview")) is not None:
@@ -275,10 +275,10 @@ def _gone_through(
                 return None
             inside.append(found)
             for axis in (0, 1):
-                if _depend(start[axis], found.variable):
+                if depend(start[axis], found.variable):
                     shape[axis] = max(shape[axis], found.step) + (found.trips - 1) * found.step
         around = parent(around)
-    if not any(_depend(axis, loop.variable) for axis in start):
+    if not any(depend(axis, loop.variable) for axis in start):
         return None
     rows, columns = shape
     return _Block(loop, operand, start, inside, rows, columns)
@@ -411,10 +411,10 @@ def _moved(value: ir.Value, values: dict[ir.Value, ir.Value], root: ir.Operation
     return values.get(value, value)
 
 
-def _depend(parts: Iterable[Index], variable: ir.Value) -> bool:
+def depend(parts: Iterable[Index], variable: ir.Value) -> bool:
     """Whether one of some indices is computed from `variable`."""
     for part in parts:
         op = None if isinstance(part, int) else definition(part)
-        if part == variable or (op is not None and _depend(list(op.operands), variable)):
+        if part == variable or (op is not None and depend(list(op.operands), variable)):
             return True
     return False

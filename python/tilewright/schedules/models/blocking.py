@@ -98,6 +98,11 @@ _LEAST_VECTOR_BITS = 128
 MANY_REGISTERS = 32
 """Registers with which tiles are several lines wide."""
 
+_DEPTH_FOR_FEW = 512
+"""The longest kc where few rows meet panels that are packed for them, with fewer registers than that. On Zen 3, f32, 4 x 24, in GFLOP/s with
+kc 128, blocks that stay in L2, and without these 256, 512, 1024: 64 x 2048 x 2048 68, 73, 73, 70; 128 x 2048 x 2048 79, 81, 82, 80; 128 x
+3072 x 768 with 128, 256, 384 78, 84, 89; 24 x 4096 x 1024 59, 60, 60, 55."""
+
 
 def register_tiles(
     target: Target, lanes: int, *, fused: bool = True, rows: int = 1, held: int = 0
@@ -266,7 +271,10 @@ def packed_blocking(spec: MatmulSpec, target: Target, *, stands_for_open: bool =
     # Of what is summed along a row of C, columns make parts that are not to depend on M.
     in_rows = spec.deterministic and spec.has_rows
     mr, nr = _packed_tile(spec, target, _MANY_ROWS if spec.b_packed or in_rows else spec.m)
-    kc = even(spec.k, depth(target, nr * element_bytes))
+    deepest = depth(target, nr * element_bytes)
+    if _packs_for_few(spec, target):
+        deepest = min(deepest, _DEPTH_FOR_FEW)
+    kc = even(spec.k, deepest)
     if (
         spec.b_packed or not spec.deterministic
     ):  # Otherwise kc is not to depend on M, as mr does where B does not come packed.
@@ -371,11 +379,22 @@ def keeps_b(spec: MatmulSpec, target: Target) -> bool:
 
     With something done to the sums blocks are as deep as K, and few columns of those fit: in f32 32 x 4096 x 4096 took 1.15 times as long.
     """
-    if spec.b_packed or spec.fused or spec.has_rows:
+    if spec.b_packed or spec.fused or spec.has_rows or target.vector_registers < MANY_REGISTERS:
         return False
     # Panels that are one block come from the last-level cache, and C is written less often: bf16 96 x 640 x 2720 437 and 382 GFLOP/s.
     if most_of(spec.k) * most_of(spec.n) * spec.b_type.bytes <= B_BLOCK_LIMIT:
         return False
+    return _is_strip(spec, target)
+
+
+def _packs_for_few(spec: MatmulSpec, target: Target) -> bool:
+    """Whether few rows, on a target with narrow tiles, meet panels that are packed for them."""
+    narrow = target.vector_registers < MANY_REGISTERS
+    return narrow and not (spec.b_packed or spec.deterministic) and _is_strip(spec, target)
+
+
+def _is_strip(spec: MatmulSpec, target: Target) -> bool:
+    """Whether the sums of all rows by `BLOCK_COLUMNS` have their part of L2."""
     return most_of(spec.m) * BLOCK_COLUMNS * spec.acc_type.bytes <= target.l2.bytes * _STRIP_SHARE
 
 

@@ -1,0 +1,143 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""Packs several panels of B at a time, so that packing reads lines of its rows one after the other.
+
+A panel as wide as a few short vectors has a line or less of each row. Panel by panel, the hardware sees steps from row to row instead of
+lines that follow each other, and a line that two panels share is fetched twice: every line, where B does not start with one. Upstream's
+unroll-and-jam takes loops whose steps are all alike, and a last panel may have fewer columns.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from tilewright.build import index
+from tilewright.build.usedef import body, copied, definition, in_block, is_innermost, is_inside, named
+from tilewright.lowering.passes.prefetch_blocks import depend, located
+from tilewright.lowering.passes.workspace import bytes_of
+from tilewright.mlir import ir
+from tilewright.mlir.dialects import arith, func, scf
+from tilewright.schedules.models.sizes import ceil_div
+from tilewright.targets.base import Target
+
+_LINES = 4
+"""Lines of a row of B that are packed together. Packing 2048 x 2048 in f32 from L3 into panels of a line, on Zen 3, in GB/s: where B starts
+with a line one at a time 16, four 25, eight 16; where it does not 8.5, 17, 14."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Packing:
+    """A loop over panels.
+
+    Attributes:
+        loop: The loop.
+        before: What is computed for each panel, of indices.
+        whole: What says whether a panel has all its columns; None where all have.
+        rows: The loop over rows of a panel that has.
+        step: Columns of a panel.
+        nbytes: Bytes of a panel that each step over rows writes.
+    """
+
+    loop: ir.Operation
+    before: list[ir.Operation]
+    whole: ir.Value | None
+    rows: ir.Operation
+    step: int
+    nbytes: int
+
+
+def place(function: func.FuncOp, target: Target) -> None:
+    """Lets loops of `function` that pack panels of B take several at a time, where vectors are shorter than a line.
+
+    Before::
+
+        for jr in 0..n step nr:
+          if (jr + nr <= N): for k: packed[jr / nr][k, :] = B[k, jr:jr+nr]
+          else: ...
+
+    After, with four at a time::
+
+        for j in 0..n step 4 * nr:
+          if (j + 4 * nr <= n and all of them are whole):
+            for k: packed[j / nr][k, :] = B[k, j:j+nr]; packed[j / nr + 1][k, :] = B[k, j+nr:j+2*nr]; ...
+          else:
+            for jr in j..min(j + 4 * nr, n) step nr: ...
+    """
+    if target.vector_bits >= 8 * target.l1.line:
+        return
+    for op in named(function.operation, "scf.for"):
+        packing = _packing(op)
+        if packing is None:
+            continue
+        at_once = ceil_div(_LINES * target.l1.line, packing.nbytes)
+        if at_once > 1:
+            with op.context, op.location:
+                _take_together(packing, at_once)
+
+
+def _packing(loop: ir.Operation) -> _Packing | None:
+    """The loop over panels that an op is, which reads columns side by side; None for any other op."""
+    *before, last, _ = [None, *in_block(body(loop))] if not loop.results else [None, None]
+    step = index.known(loop.operands[2])
+    if last is None or step is None or any(op.regions or op.name.startswith("vector.") for op in before[1:]):
+        return None
+    whole, rows = None, last
+    if last.name == "scf.if" and not last.results:
+        whole, (rows, *more) = last.operands[0], in_block(body(last))
+        if len(more) != 1:
+            return None
+    if not is_innermost(rows) or any(is_inside(bound, loop) for bound in list(rows.operands)[:3]):
+        return None
+    reads, writes = named(rows, "vector.transfer_read"), named(rows, "vector.transfer_write")
+    if not all(_reads_columns(read, body(loop).arguments[0]) for read in reads) or not (reads and writes):
+        return None
+    written = sum(bytes_of(_flat(write.operands[0].type)) for write in writes)
+    return _Packing(loop, before[1:], whole, rows, step, written)
+
+
+def _flat(kind: ir.Type) -> ir.MemRefType:
+    """Memory of a vector's elements."""
+    vector = ir.VectorType(kind)
+    return ir.MemRefType.get(vector.shape, vector.element_type)
+
+
+def _reads_columns(read: ir.Operation, variable: ir.Value) -> bool:
+    """Whether columns, and not rows, of an operand that the function takes depend on `variable`."""
+    operand, (row, column) = located(read.operands[0], list(read.operands)[1:3])
+    taken = definition(operand) is None and ir.MemRefType(operand.type).rank == 2
+    return taken and depend(column, variable) and not depend(row, variable)
+
+
+def _take_together(packing: _Packing, at_once: int) -> None:
+    """Splits a loop over panels into steps of so many."""
+    loop, variable = packing.loop, body(packing.loop).arguments[0]
+    first, last, _ = list(loop.operands)[:3]
+    with ir.InsertionPoint(loop):
+        outer = scf.ForOp(first, last, index.value(packing.step * at_once))
+    with ir.InsertionPoint(outer.body):
+        end = scf.YieldOp([])
+    with ir.InsertionPoint(end):
+        start = outer.induction_variable
+        beyond = index.add(start, packing.step * at_once)
+        together = index.less_equal(beyond, last)
+        panels: list[dict[ir.Value, ir.Value]] = []
+        for number in range(at_once):
+            panels.append({variable: index.value(index.add(start, number * packing.step))})
+            for op in packing.before:
+                copied(op, panels[-1])
+            if packing.whole is not None:
+                together = arith.andi(together, panels[-1].get(packing.whole, packing.whole))
+        branch = scf.IfOp(together, has_else=True)
+    with ir.InsertionPoint(branch.then_block):
+        rows = scf.ForOp(*list(packing.rows.operands)[:3])
+        scf.YieldOp([])
+    with ir.InsertionPoint(rows.body):
+        for values in panels:
+            values[body(packing.rows).arguments[0]] = rows.induction_variable
+            for op in in_block(body(packing.rows))[:-1]:
+                copied(op, values)
+        scf.YieldOp([])
+    with ir.InsertionPoint(branch.else_block):
+        stop = index.value(index.minimum(beyond, last))
+        alone = scf.YieldOp([])
+    loop.operands[0], loop.operands[1] = start, stop
+    loop.move_before(alone.operation)
