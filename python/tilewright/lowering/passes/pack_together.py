@@ -16,6 +16,7 @@ from tilewright.lowering.passes.prefetch_blocks import depend, located
 from tilewright.lowering.passes.workspace import bytes_of
 from tilewright.mlir import ir
 from tilewright.mlir.dialects import arith, func, scf
+from tilewright.schedules.models.blocking import MANY_REGISTERS
 from tilewright.schedules.models.sizes import ceil_div
 from tilewright.targets.base import Target
 
@@ -46,7 +47,7 @@ class _Packing:
 
 
 def place(function: func.FuncOp, target: Target) -> None:
-    """Lets loops of `function` that pack panels of B take several at a time, where vectors are shorter than a line.
+    """Lets loops of `function` that pack panels of B take several at a time, on targets with few registers, whose panels are narrow.
 
     Before::
 
@@ -62,7 +63,7 @@ def place(function: func.FuncOp, target: Target) -> None:
           else:
             for jr in j..min(j + 4 * nr, n) step nr: ...
     """
-    if target.vector_bits >= 8 * target.l1.line:
+    if target.vector_registers >= MANY_REGISTERS:
         return
     for op in named(function.operation, "scf.for"):
         packing = _packing(op)

@@ -99,8 +99,8 @@ MANY_REGISTERS = 32
 """Registers with which tiles are several lines wide."""
 
 _DEPTH_FOR_FEW = 512
-"""The longest kc where few rows meet panels that are packed for them, with fewer registers than that. On Zen 3, f32, 4 x 24, in GFLOP/s with
-kc 128, blocks that stay in L2, and without these 256, 512, 1024: 64 x 2048 x 2048 68, 73, 73, 70; 128 x 2048 x 2048 79, 81, 82, 80; 128 x
+"""The longest kc where few rows meet panels that are packed for them, with fewer registers. On Zen 3, f32, 4 x 24, in GFLOP/s with kc 128,
+in blocks that stay in L2, and without these 256, 512, 1024: 64 x 2048 x 2048 68, 73, 73, 70; 128 x 2048 x 2048 79, 81, 82, 80; 128 x
 3072 x 768 with 128, 256, 384 78, 84, 89; 24 x 4096 x 1024 59, 60, 60, 55."""
 
 

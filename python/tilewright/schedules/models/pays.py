@@ -24,9 +24,9 @@ every few rows. On Zen 3 with 512 KiB, f32, packed over unpacked, with 96, 200 a
 0.93, 0.92, 0.94; 64 x 64 0.93, 0.94, 0.93."""
 _ROWS_STREAMED_NARROW = 16
 """Rows up to which, with so few, a B is streamed: a tile's lines of each row come from beyond L1 again for every six rows. On Zen 3, f32,
-streamed and packed, in GFLOP/s: 12 x 2048 x 2048 48 and 43, 24 x 2048 x 2048 51 and 60, 48 x 2048 x 2048 54 and 73; 12, 24, 48 x 4096 x 1024
-50 and 44, 57 and 59, 46 and 72; 12, 16, 24, 48 x 640 x 2720 62 and 51, 72 and 56, 67 and 65, 68 and 72; 16, 24, 48 x 1500 x 1500 52 and
-57, 60 and 67, 73 and 79; bf16 24 x 4096 x 1024 64 and 74."""
+streamed and packed, in GFLOP/s: 12, 24, 48 x 2048 x 2048 48 and 43, 51 and 60, 54 and 73; 12, 24, 48 x 4096 x 1024 50 and 44, 57 and
+59, 46 and 72; 12, 16, 24, 48 x 640 x 2720 62 and 51, 72 and 56, 67 and 65, 68 and 72; 16, 24, 48 x 1500 x 1500 52 and 57, 60 and 67, 73
+and 79; bf16 24 x 4096 x 1024 64 and 74."""
 _L2_SHARES = 2
 """Times L2 that a B may take before its panels come from beyond it."""
 _PACKING_CYCLES = 0.3
