@@ -230,7 +230,7 @@ MORE_IMPORTS = {
     "tilewright.codegen.gpu.strategies": 25,
     "tilewright.codegen.gpu.warpgroups": 19,
     "tilewright.codegen.scaled_sums.product": 19,
-    "tilewright.lowering.driver": 16,
+    "tilewright.lowering.driver": 17,
     "tilewright.runtime.gpu": 20,
 }
 

@@ -77,9 +77,11 @@ def place(function: func.FuncOp, target: Target) -> None:
 
 def _packing(loop: ir.Operation) -> _Packing | None:
     """The loop over panels that an op is, which reads columns side by side; None for any other op."""
-    *before, last, _ = [None, *in_block(body(loop))] if not loop.results else [None, None]
-    step = index.known(loop.operands[2])
-    if last is None or step is None or any(op.regions or op.name.startswith("vector.") for op in before[1:]):
+    inside, step = in_block(body(loop))[:-1], index.known(loop.operands[2])
+    if loop.results or not inside or step is None:
+        return None
+    *before, last = inside
+    if any(op.regions or op.name.startswith("vector.") for op in before):
         return None
     whole, rows = None, last
     if last.name == "scf.if" and not last.results:
@@ -92,7 +94,7 @@ def _packing(loop: ir.Operation) -> _Packing | None:
     if not all(_reads_columns(read, body(loop).arguments[0]) for read in reads) or not (reads and writes):
         return None
     written = sum(bytes_of(_flat(write.operands[0].type)) for write in writes)
-    return _Packing(loop, before[1:], whole, rows, step, written)
+    return _Packing(loop, before, whole, rows, step, written)
 
 
 def _flat(kind: ir.Type) -> ir.MemRefType:
@@ -137,7 +139,7 @@ def _take_together(packing: _Packing, at_once: int) -> None:
             for op in in_block(body(packing.rows))[:-1]:
                 copied(op, values)
         scf.YieldOp([])
-    with ir.InsertionPoint(branch.else_block):
+    with ir.InsertionPoint(branch.operation.regions[1].blocks[0]):
         stop = index.value(index.minimum(beyond, last))
         alone = scf.YieldOp([])
     loop.operands[0], loop.operands[1] = start, stop

@@ -23,10 +23,10 @@ every few rows. On Zen 3 with 512 KiB, f32, packed over unpacked, with 96, 200 a
 2048 x 64 1.23, 1.64, 1.86; 300 x 300 1.08, 1.13, 1.18; 128 x 512 1.05, 1.11, 1.15; 256 x 256 0.96, 1.23, 1.04; of smaller ones 200 x 200
 0.93, 0.92, 0.94; 64 x 64 0.93, 0.94, 0.93."""
 _ROWS_STREAMED_NARROW = 16
-"""Rows up to which, with so few, a B is streamed: a tile's lines of each row come from beyond L1 again for every six rows. On Zen 3, f32,
-streamed and packed, in GFLOP/s: 12, 24, 48 x 2048 x 2048 48 and 43, 51 and 60, 54 and 73; 12, 24, 48 x 4096 x 1024 50 and 44, 57 and
-59, 46 and 72; 12, 16, 24, 48 x 640 x 2720 62 and 51, 72 and 56, 67 and 65, 68 and 72; 16, 24, 48 x 1500 x 1500 52 and 57, 60 and 67, 73
-and 79; bf16 24 x 4096 x 1024 64 and 74."""
+"""Rows up to which, with so few, a B is streamed that may be packed: a tile's lines of each row come from beyond L1 again for every six
+rows. On Zen 3, f32, streamed and packed, in GFLOP/s: 12, 24, 48 x 2048 x 2048 48 and 43, 51 and 60, 54 and 73; 12, 24, 48 x 4096 x 1024
+50 and 44, 57 and 59, 46 and 72; 12, 16, 24, 48 x 640 x 2720 62 and 51, 72 and 56, 67 and 65, 68 and 72; 16, 24, 48 x 1500 x 1500 52 and
+57, 60 and 67, 73 and 79; bf16 24 x 4096 x 1024 64 and 74."""
 _L2_SHARES = 2
 """Times L2 that a B may take before its panels come from beyond it."""
 _PACKING_CYCLES = 0.3
@@ -134,7 +134,8 @@ def _goes_through_b_once(spec: MatmulSpec, target: Target, *, overlaps: bool) ->
     """
     element, rows = spec.acc_type, blocking.most_rows(target)
     lanes = target.lanes(element)
-    if spec.m > _ROWS_STREAMED_NARROW and target.vector_registers < blocking.MANY_REGISTERS:
+    narrow = target.vector_registers < blocking.MANY_REGISTERS
+    if narrow and spec.m > _ROWS_STREAMED_NARROW and _copies_b(spec, target):
         return False
     if spec.n < lanes or spec.m > _MOST_ROW_TILES * rows or spec.rows_of_b != spec.m:
         return False
