@@ -217,7 +217,7 @@ def test_a_pass_with_wrong_numbers_is_named(listed, tmp_path):
 
 
 def test_a_pass_that_crashes_is_named_among_all_that_can_be_left_out(listed, tmp_path):
-    bad = listed(4, 40, "trigger-crash-module")
+    bad = listed(5, 40, "trigger-crash-module")
     blame = tw.bisect(SQUARE, "unpacked", TARGET, passes=bad, good_passes=REQUIRED)
     assert "+ trigger-crash-module" in blame.op
     assert blame.count > 100
@@ -236,7 +236,7 @@ def test_a_pass_that_crashes_is_named_among_all_that_can_be_left_out(listed, tmp
 
 def test_a_pass_that_makes_slow_code_is_named(listed, tmp_path):
     # All that is in registers goes through memory.
-    bad = listed(4, 114, "function(reg2mem)")
+    bad = listed(5, 114, "function(reg2mem)")
     shape = ["bisect", "--shape", "48x48x48", "--target", TARGET, "--schedule", "unpacked", "--passes", bad]
     check = written(tmp_path / "check.sh", 'test $(grep -c rsp "$1"/kernel.s) -lt 40\n')
     for predicate in (["--slower", "1.3"], ["--command", f"sh {check}"]):
@@ -317,8 +317,8 @@ def test_a_list_of_another_compilation(standard, listed, tmp_path):
         "has 1 lines, and pipeline 2": written(tmp_path / "short.txt", "bufferized: builtin.module(cse)\n"),
         "line 1 is 'cse'": written(tmp_path / "no.txt", "cse\n"),
         "cannot read": str(tmp_path / "none.txt"),
-        "no-such-pass": listed(4, 0, "no-such-pass"),
-        "has 6 lines, and there are 5 pipelines": longer,
+        "no-such-pass": listed(5, 0, "no-such-pass"),
+        "has 7 lines, and there are 6 pipelines": longer,
     }
     for said, file in lists.items():
         with knobs.overridden(TILEWRIGHT_PASSES=file), pytest.raises(LoweringError, match=said):

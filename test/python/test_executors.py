@@ -7,6 +7,7 @@ import signal
 import sys
 import threading
 import time
+from collections import Counter
 from concurrent.futures import CancelledError, Executor, Future, ThreadPoolExecutor
 from functools import partial
 
@@ -158,7 +159,9 @@ def test_slices_make_one_search(database, monkeypatch):
     ]
     assert len(trials) == database.stats().trials == told[-1]
     tried = [(str(each.spec), each.strategy, str(each.sizes)) for each in trials if not each.final]
-    assert len(tried) == len(set(tried)) >= 6  # no slice tries again what another one tried
+    # No slice tries again what another one tried; the best are timed once more before the last comparison.
+    assert len(set(tried)) >= 6
+    assert max(Counter(tried).values()) <= 2
 
 
 def test_what_cannot_be_tuned_is_said_and_the_others_are_tuned(database, monkeypatch):

@@ -41,7 +41,7 @@ ANY = (0, 0, 0)
 BLOCKS = {"mc": 12, "nc": 48, "kc": 16}
 ON_X86 = {
     "packed": (
-        Kernel(ANY, itertools.product((1, 5, 6, 12, 33), (1, 8, 16, 17, 40, 47), (0, 1, 31, 300))),
+        Kernel(ANY, itertools.product((1, 5, 6, 12, 33), (1, 8, 16, 17, 40, 47, 100), (0, 1, 31, 300))),
         Kernel((37, 101, 67), sizes=BLOCKS),
     ),
     "unpacked": (

@@ -58,7 +58,7 @@ TRITON = "triton"
 """The environment in which Triton compiles kernels for the emulator of GPUs."""
 CLUSTER = "cluster"
 """The environment of what runs calls on many machines, where `tilewright` itself is imported too."""
-_MANY = ("distributed>=2024.1", "ray[client]>=2.9", "mpi4py>=4", "click>=8.1", "rich>=13", "cloudpickle>=3")
+_MANY = ("distributed>=2024.1", "ray[client]>=2.9", "mpi4py>=4", "click>=8.1", "rich>=13", "cloudpickle>=3,<3.1.3")
 
 _ROWS = (
     Environment("numpy", (), "numpy"),

@@ -67,7 +67,7 @@ def place(function: func.FuncOp, target: Target) -> None:
         return
     for op in named(function.operation, "scf.for"):
         packing = _packing(op)
-        if packing is None:
+        if packing is None or _is_converted(packing, target):
             continue
         at_once = ceil_div(_LINES * target.l1.line, packing.nbytes)
         if at_once > 1:
@@ -95,6 +95,14 @@ def _packing(loop: ir.Operation) -> _Packing | None:
         return None
     written = sum(bytes_of(_flat(write.operands[0].type)) for write in writes)
     return _Packing(loop, before, whole, rows, step, written)
+
+
+def _is_converted(packing: _Packing, target: Target) -> bool:
+    """Whether packing converts elements for which there is no instruction: that takes the registers of several panels."""
+    elements = {
+        str(ir.VectorType(read.results[0].type).element_type) for read in named(packing.rows, "vector.transfer_read")
+    }
+    return "f16" in elements and "f16c" not in target.features
 
 
 def _flat(kind: ir.Type) -> ir.MemRefType:
