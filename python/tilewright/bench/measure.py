@@ -171,7 +171,7 @@ def on_a_worker(case: Case, settings: Settings) -> Row | TilewrightError:
             return run_cases([case], replace(settings, on_cores=ours))[0]
     except TilewrightError as error:
         return error
-    except Exception as error:  # as above
+    except Exception as error:  # Whatever a case raises: the others are measured all the same.
         return TilewrightError(repr(error), where="bench")
 
 

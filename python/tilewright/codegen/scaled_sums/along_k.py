@@ -16,7 +16,6 @@ from tilewright.codegen.scaled_sums.streams import Streams
 from tilewright.mlir import ir
 from tilewright.mlir.dialects import arith, memref, vector
 from tilewright.schedules.decisions import ScaledSums
-from tilewright.schedules.models import codes as codes_of
 from tilewright.schedules.models import scaled_blocks
 from tilewright.spec import MatmulSpec
 from tilewright.targets.base import Target
@@ -46,23 +45,9 @@ def write_along_k(
 class AlongK(Streams):
     """The operands of a product, and how it is computed."""
 
-    def __init__(
-        self,
-        spec: MatmulSpec,
-        target: Target,
-        sizes: ScaledSums,
-        a: ir.Value,
-        codes: ir.Value,
-        further: Sequence[ir.Value],
-        c: ir.Value,
-        *,
-        fresh: bool,
-    ) -> None:
-        """Takes them, and makes the buffers."""
-        how = codes_of.of(spec)
-        assert how is not None, "the schedule has asked"
-        self._vectors: Along = along(how, spec, target, a)
-        super().__init__(spec, target, sizes, self._vectors, codes, further, c, fresh=fresh)
+    def _blocks(self, target: Target, a: ir.Value) -> Along:
+        self._vectors = along(self._how, self._spec, target, a)
+        return self._vectors
 
     def _block(self, j: ir.Value, k: Index, rows: range, totals: list[ir.Value], *, inside: bool) -> list[ir.Value]:
         """The totals and the products of a block of codes of each stream by some rows."""

@@ -14,8 +14,6 @@ from tilewright.codegen.scaled_sums.streams import Streams
 from tilewright.mlir import ir
 from tilewright.mlir.dialects import arith, vector
 from tilewright.precision import rounded_group
-from tilewright.schedules.decisions import ScaledSums
-from tilewright.schedules.models import codes as codes_of
 from tilewright.schedules.models.codes import Codes
 from tilewright.schedules.models.scaled_blocks import code_dot_of
 from tilewright.spec import MatmulSpec
@@ -42,23 +40,9 @@ class _Chunks:
 class RoundedAlongK(Streams):
     """The operands of a product, and how it is computed."""
 
-    def __init__(
-        self,
-        spec: MatmulSpec,
-        target: Target,
-        sizes: ScaledSums,
-        a: ir.Value,
-        codes: ir.Value,
-        further: Sequence[ir.Value],
-        c: ir.Value,
-        *,
-        fresh: bool,
-    ) -> None:
-        """Takes them, and makes the buffers."""
-        how = codes_of.of(spec)
-        assert how is not None, "the schedule has asked"
-        self._chunks = _Chunks(how, spec, target, a)
-        super().__init__(spec, target, sizes, self._chunks, codes, further, c, fresh=fresh)
+    def _blocks(self, target: Target, a: ir.Value) -> _Chunks:
+        self._chunks = _Chunks(self._how, self._spec, target, a)
+        return self._chunks
 
     def _block(self, j: ir.Value, k: Index, rows: range, totals: list[ir.Value], *, inside: bool) -> list[ir.Value]:
         """The totals and the products of a chunk of codes of each stream by some rows."""

@@ -50,7 +50,7 @@ class Streams(ABC):
         spec: MatmulSpec,
         target: Target,
         sizes: ScaledSums,
-        by: Blocks,
+        a: ir.Value,
         codes: ir.Value,
         further: Sequence[ir.Value],
         c: ir.Value,
@@ -63,7 +63,7 @@ class Streams(ABC):
         self._spec, self._how = spec, how
         self._lanes = target.lanes(spec.acc_type)
         self._f32 = ir.F32Type.get()
-        self._by = by
+        self._by = self._blocks(target, a)
         self._codes, self._c, self._fresh = codes, c, fresh
         self._scale, self._zero_points = further[0], further[1] if how.zero_point else None
         self._rows, self._streams = sizes.mr, sizes.nr
@@ -113,6 +113,10 @@ class Streams(ABC):
         """One scale or zero point as f32."""
         found = as_floats(vector.from_elements(fixed(1, value.type), [value]), self._spec.further[operand].type)
         return vector.extract(found, [], [0])
+
+    @abstractmethod
+    def _blocks(self, target: Target, a: ir.Value) -> Blocks:
+        """How blocks of codes are multiplied by A."""
 
     @abstractmethod
     def _block(self, j: ir.Value, k: Index, rows: range, totals: list[ir.Value], *, inside: bool) -> list[ir.Value]:
