@@ -61,9 +61,9 @@ static nb::bytes emit(const std::string &ir, std::string triple, std::string cpu
 }
 
 static std::string hostKernel(const std::string &ir, const std::string &kernel, const std::string &triple,
-                              bool linesOfText) {
+                              bool linesOfText, bool locations) {
   nb::gil_scoped_release release;
-  return codegen::hostKernel(ir, kernel, triple, linesOfText);
+  return codegen::hostKernel(ir, kernel, triple, linesOfText, locations);
 }
 
 NB_MODULE(_codegen, m) {
@@ -91,6 +91,6 @@ NB_MODULE(_codegen, m) {
   m.def("emit", &emit, nb::arg("llvmir"), nb::kw_only(), nb::arg("triple"), nb::arg("cpu"), nb::arg("features"),
         nb::arg("kind"), "Assembly (\"asm\") or object (\"obj\") of LLVM IR text, which is not optimized any further.");
   m.def("host_kernel", &hostKernel, nb::arg("llvmir"), nb::kw_only(), nb::arg("kernel"), nb::arg("triple"),
-        nb::arg("lines_of_text") = false,
+        nb::arg("lines_of_text") = false, nb::arg("locations") = false,
         "LLVM IR for the machine of a kernel of an NVVM module, which calls the emulator of GPU kernels.");
 }

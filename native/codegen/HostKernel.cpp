@@ -401,7 +401,7 @@ private:
 } // namespace
 
 std::string tilewright::codegen::hostKernel(const std::string &ir, const std::string &kernel, const std::string &triple,
-                                            bool linesOfText) {
+                                            bool linesOfText, bool locations) {
   LLVMContext context;
   SMDiagnostic error;
   AsmParserContext lines;
@@ -429,7 +429,8 @@ std::string tilewright::codegen::hostKernel(const std::string &ir, const std::st
     if (argument.hasByValAttr())
       rewriter.structures[argument.getArgNo()] = module->getDataLayout().getTypeAllocSize(argument.getParamByValType());
   rewriter.run();
-  StripDebugInfo(*module);
+  if (!locations)
+    StripDebugInfo(*module);
   std::string text;
   raw_string_ostream stream(text);
   if (verifyModule(*module, &stream))

@@ -16,9 +16,10 @@ namespace tilewright::codegen {
 /// - `kernel` can be called as `void launch(void **arguments)`, `i32 shared()` says how many bytes of shared memory
 /// its variables have, and `const uint32_t *parameters()` how many parameters it has and then the bytes of each.
 /// Findings name lines of the source where the module has debug locations, and otherwise, with `linesOfText`, those of
-/// `ir`. Throws CodegenError: the module is not valid, has no such kernel, or reads a wgmma result before it waits for
-/// it.
-std::string hostKernel(const std::string &ir, const std::string &kernel, const std::string &triple, bool linesOfText);
+/// `ir`. With `locations`, instructions keep their debug locations. Throws CodegenError: the module is not valid, has
+/// no such kernel, or reads a wgmma result before it waits for it.
+std::string hostKernel(const std::string &ir, const std::string &kernel, const std::string &triple, bool linesOfText,
+                       bool locations);
 
 } // namespace tilewright::codegen
 

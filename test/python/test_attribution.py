@@ -141,7 +141,12 @@ CALLER = """
 #include <stdint.h>
 int32_t matmul(int64_t, int64_t, int64_t, const void *, int64_t, const void *, int64_t, void *, int64_t);
 static float a[256], b[256], c[256];
-int main(void) { return matmul(16, 16, 16, a, 16, b, 16, c, 16); }
+int main(void) {
+  for (int i = 0; i < CALLS; ++i)
+    if (matmul(16, 16, 16, a, 16, b, 16, c, 16))
+      return 1;
+  return 0;
+}
 """
 
 
@@ -170,12 +175,29 @@ def test_objdump_shows_the_schedule_between_instructions(traced):
     assert text in said("objdump", "-d", "-S", built)
 
 
+def program_of(built, calls: int):
+    """A program that calls the object's kernel so often."""
+    program = built.with_suffix("")
+    built.with_suffix(".c").write_text(CALLER)
+    said(CC, f"-DCALLS={calls}", built.with_suffix(".c"), built, "-o", program)
+    return program
+
+
+@pytest.mark.skipif(not (shutil.which("perf") and CC), reason="perf or a C compiler is not installed")
+def test_perf_tells_which_line_of_the_schedule_takes_the_time(traced):
+    _, _, text, built = traced
+    data, program = built.with_suffix(".data"), program_of(built, 200_000)
+    command = ["perf", "record", "-q", "-e", "cpu-clock:u", "-o", data, program]
+    recorded = subprocess.run([*map(str, command)], capture_output=True, text=True, check=False, timeout=60)
+    if not data.exists():
+        pytest.skip(f"this machine lets nobody sample programs: {recorded.stderr.strip()[:200]}")
+    assert text in said("perf", "annotate", "-i", data, "--stdio", "-s", "matmul")
+
+
 @pytest.mark.skipif(not (shutil.which("gdb") and CC), reason="gdb or a C compiler is not installed")
 def test_gdb_stops_at_a_line_of_the_schedule(traced):
     file, number, text, built = traced
-    program = built.with_suffix("")
-    built.with_suffix(".c").write_text(CALLER)
-    said(CC, built.with_suffix(".c"), built, "-o", program)
+    program = program_of(built, 1)
     told = said("gdb", "-batch", "-nx", "-ex", f"break {file.name}:{number}", "-ex", "run", "-ex", "bt", program)
     if "ptrace" in told or "not permitted" in told:
         pytest.skip("this machine lets nobody trace programs")

@@ -13,7 +13,6 @@ from tilewright import knobs, targets
 from tilewright.cli import main
 from tilewright.emit import code, coverage
 from tilewright.runtime import coverage as recording
-from tilewright.runtime.kernel import About, Metadata
 
 HOST = targets.resolve("host")
 needs_avx2 = pytest.mark.skipif(
@@ -50,10 +49,8 @@ BLOCKS = ["entry", "loop", '"odd one"', "done"]
 def hand_made():
     """Code that is recorded: what it records, and the function."""
     object_ = code.object_file(coverage.instrumented(CODE), HOST)
-    facts = {"schedule": "none", "parameters": {}, "threads": 1, "seconds": {}, "compile_seconds": 0.0}
-    about = About("a test", HOST, Metadata.of(HOST, **facts, object_bytes=0, cached=False), {})
     with tw.coverage() as seen:
-        linked = recording.linked(object_, "f", [], about)
+        linked = recording.linked(object_, "f", [], "a test")
     function = ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_int64, ctypes.c_void_p)(linked.address)
     memory = (ctypes.c_int64 * 4)()
     return seen, lambda n: function(n, ctypes.addressof(memory)), linked

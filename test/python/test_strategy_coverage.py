@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""A fixed set of calls runs at least 95 % of the code of every strategy for processors: more is dead code, or lacks a test.
+"""A fixed set of calls runs at least 95 % of the code of every strategy: more is dead code, or lacks a test.
 
 Caches of the target are small, so that small products have several blocks. Elements are small integers, so that results are exact.
+Kernels for GPUs run in the emulator; shaders of Vulkan run in a driver, which records nothing.
 """
 
 import itertools
@@ -12,12 +13,14 @@ from types import MappingProxyType
 
 import numpy as np
 import pytest
+import test_gpu_attention
 import tilewright as tw
 from test_quantized import dequantizing, operands_of
 from tilewright import targets
 from tilewright.dtypes import to_numpy
 from tilewright.payload.reference import within_bound
 from tilewright.schedules import select
+from tilewright.schedules.gpu_strategies import ATTENTION_STRATEGIES, GPU_STRATEGIES
 
 AVX2 = targets.get("x86-64-v3")
 SMALL = replace(AVX2, name="small-caches", l1=replace(AVX2.l1, bytes=8192), l2=replace(AVX2.l2, bytes=65536))
@@ -62,6 +65,18 @@ OF_ANY_LENGTH = [(3, 5, 4), (17, 70, 9), (40, 33, 33), (5, 40, 0), (5, 100, 40),
 ON_ARM = {
     "scalable": ("armv9-a", (Kernel(ANY, OF_ANY_LENGTH, sizes={"kc": 16}), Kernel((37, 53, 29)))),
     "outer_product": ("sme", (Kernel(ANY, OF_ANY_LENGTH, sizes={"kc": 16}),)),
+}
+
+ON_GPUS = {
+    "simt": ("sm_80", "f32", [(65, 67, 33)]),
+    "mma_sync": ("sm_80", "bf16", [(129, columns, 33) for columns in range(1, 129, 8)]),
+    "warpgroup": ("sm_90a", "bf16", [(129, columns, 33) for columns in (*range(1, 129, 8), 129)]),
+    "tensor_memory": ("sm_100a", "bf16", [(129, columns, 33) for columns in range(1, 129, 8)]),
+    "matrix_cores": ("gfx942", "bf16", [(65, columns, 33) for columns in range(3, 65, 16)], {"bm": 64, "bn": 64}),
+}
+ATTENTION = {
+    "warp_group_softmax": ("sm_90a", {"bm": 64, "kc": 32}),
+    "shared_softmax": ("sm_80", {}),
 }
 
 
@@ -117,5 +132,57 @@ def test_the_code_of_sums_of_codes_runs():
     seen.check(LEAST)
 
 
+def aligned(rows: int, columns: int, aligned: bool, dtype: object, chance: np.random.Generator) -> np.ndarray:
+    """A matrix with rows that start at multiples of 16 bytes, or do not."""
+    width = -(-columns // 16) * 16 if aligned else columns | 1
+    return chance.integers(-4, 5, (rows, width)).astype(dtype)[:, :columns]
+
+
+@pytest.mark.parametrize("strategy", ON_GPUS)
+def test_the_code_of_strategies_for_gpus_runs(strategy):
+    name, dtype, calls, *sizes = ON_GPUS[strategy]
+    target, chance = targets.gpu(name).emulated(), np.random.default_rng(0)
+    with tw.coverage() as seen:
+        kernel = tw.compile(
+            tw.MatmulSpec(None, None, None, a=dtype, b=dtype), target, schedule=strategy, parameters=dict(*sizes)
+        )
+        for (m, n, k), whole in itertools.product(calls, (True, False)):
+            a, b = (aligned(*each, whole, to_numpy(kernel.spec.a_type), chance) for each in ((m, k), (k, n)))
+            c = aligned(m, n, whole, np.float32, chance)
+            assert np.array_equal(kernel(a, b, out=c), a.astype(np.float32) @ b.astype(np.float32)), (m, n, k)
+    assert any(strategy in each.title for each in seen.kernels)
+    seen.check(LEAST)
+
+
+@pytest.mark.parametrize("strategy", ATTENTION)
+def test_the_code_of_attention_on_gpus_runs(strategy):
+    name, sizes = ATTENTION[strategy]
+    with tw.coverage() as seen:
+        spec = tw.AttentionSpec(None, None, 64, q="bf16", causal=True)
+        kernel = tw.compile(spec, targets.gpu(name).emulated(), parameters=sizes)
+        for queries, keys, whole in itertools.product((1, 65, 70), (0, 1, 97), (True, False)):
+            called = replace(spec, queries=queries, keys=keys)
+            operands = test_gpu_attention.operands_of(called, aligned=whole)
+            assert test_gpu_attention.is_right(called, kernel(*operands), operands)
+            rows = np.empty((1, queries, 65), operands[0].dtype)[..., :64]
+            assert test_gpu_attention.is_right(called, kernel(*operands, out=rows), operands)
+    assert any(strategy in each.title for each in seen.kernels)
+    seen.check(LEAST)
+
+
+def test_the_code_for_whole_rows_on_gpus_runs():
+    columns = 1499
+    spec = tw.MatmulSpec(None, columns, None, epilogue=(tw.softmax(),))
+    with tw.coverage() as seen:
+        kernel = tw.compile(spec, targets.gpu("sm_80").emulated())
+        for rows in (1, 65):
+            result = kernel(np.zeros((rows, 33), np.float32), np.zeros((33, columns), np.float32))
+            assert np.allclose(result, 1 / columns, rtol=1e-6)
+    assert any("rows" in each.title for each in seen.kernels)
+    seen.check(LEAST)
+
+
 def test_every_strategy_is_covered():
     assert {*ON_X86, *ON_ARM, "scaled_sums"} == set(select.STRATEGIES)
+    assert set(ON_GPUS) == set(GPU_STRATEGIES)
+    assert set(ATTENTION) == set(ATTENTION_STRATEGIES)

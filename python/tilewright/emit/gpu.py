@@ -66,11 +66,13 @@ def compiled(
     *,
     aligned: bool,
     boxed: bool,
+    until: str | None = None,
     started: Callable[[str], object] = lambda stage: None,
 ) -> GpuStages:
     """Compiles `spec`, in this process, under a plan: of a strategy, with sizes that override its own by name, or of a user's schedule.
 
-    What the schedule has decided is in `sizes`. `started` is told the name of each stage.
+    What the schedule has decided is in `sizes`. `until` is the last stage that is wanted; None is the family's last. `started` is told
+    the name of each stage.
 
     Raises:
         ScheduleError: The schedule does not fit; the error names its file and line.
@@ -80,9 +82,9 @@ def compiled(
     stages = GpuStages(spec=launched(first), target=target, strategy=plan.name, operator=operator)
     make = _maker(first, target, plan)
     with ir.Context() as context, ir.Location.unknown():
-        _run(code_of(stages, context, make, aligned=aligned, boxed=boxed), stages, started)
+        _run(code_of(stages, context, make, aligned=aligned, boxed=boxed), stages, until, started)
     if isinstance(spec, MatmulSpec) and spec.has_rows:
-        stages.rows = _rows(spec, target, started)
+        stages.rows = _rows(spec, target, until, started)
         stages.texts |= {f"rows_{name}": text for name, text in stages.rows.texts.items()}
     return stages
 
@@ -101,16 +103,17 @@ def _maker(spec: Computed, target: GpuTarget, plan: Plan) -> Callable[[Any, ir.C
     return lambda given, _: make(given)
 
 
-def _rows(spec: MatmulSpec, target: GpuTarget, started: Callable[[str], object]) -> GpuStages:
+def _rows(spec: MatmulSpec, target: GpuTarget, until: str | None, started: Callable[[str], object]) -> GpuStages:
     """The kernel for the rows of a product, behind that of the product."""
     stages = GpuStages(spec=RowPass(spec), target=target, strategy="rows", sizes=whole_rows.sizes(spec))
     with ir.Context() as context, ir.Location.unknown():
-        _run(GpuRows(stages, context), stages, started)
+        _run(GpuRows(stages, context), stages, until, started)
     return stages
 
 
-def _run(kernel: GpuCode, stages: GpuStages, started: Callable[[str], object]) -> None:
-    """Runs all stages of a kernel's family."""
+def _run(kernel: GpuCode, stages: GpuStages, until: str | None, started: Callable[[str], object]) -> None:
+    """Runs the stages of a kernel's family, up to the one that is wanted."""
     family = stages.target.family
     title = f"{stages.operator or stages.spec} {stages.target.name}"
-    pipeline.run(kernel, family, until=pipeline.FAMILIES[family][-1], record=stages, title=title, started=started)
+    until = until or pipeline.FAMILIES[family][-1]
+    pipeline.run(kernel, family, until=until, record=stages, title=title, started=started)

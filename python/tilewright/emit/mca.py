@@ -14,6 +14,7 @@ import re
 import shutil
 import subprocess
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
@@ -27,9 +28,11 @@ from tilewright.targets import dots
 from tilewright.targets.base import Target
 
 _LLVM_MAJOR = 22
-_SIMULATED_INSTRUCTIONS = 40_000
-_LEAST_ITERATIONS = 20
-"""Of a loop of 800 instructions, filling the pipeline then makes the cycles of an iteration 0.1 % more than with 100."""
+_SIMULATED_INSTRUCTIONS = 10_000
+_LEAST_ITERATIONS = 12
+"""Of the longer one of two simulations. The shorter one has half as many, so that what fills the pipeline is in both and drops out."""
+_TOTALS = ("-instruction-info=false", "-resource-pressure=false")
+"""What has llvm-mca print the totals alone."""
 _TIMEOUT_S = 120
 _SCALABLE = "z"
 """What the names of AArch64's scalable registers begin with."""
@@ -149,7 +152,7 @@ def analyze(loop: HotLoop, target: Target, *, cpu: str | None = None, report: bo
         loop: The loop; its branches are taken to fall through in the order of the text.
         target: Gives the features and the rate of multiply-adds.
         cpu: The scheduling model, by LLVM's name; None is the target's.
-        report: Whether the report for people is wanted, for which llvm-mca runs again.
+        report: Whether the report for people is wanted, for which llvm-mca runs once more.
 
     Raises:
         TargetError: llvm-mca is absent, or cannot read the loop or simulate that processor.
@@ -161,28 +164,31 @@ def analyze(loop: HotLoop, target: Target, *, cpu: str | None = None, report: bo
     others = [each for each, tile in zip(loop.instructions, tiles, strict=True) if tile is None]
     lines = [each.text.replace(each.mnemonic, _stand_in(each, cpu), 1) for each in others]
     lines[:0] = _settings(loop)
-    iterations = max(_LEAST_ITERATIONS, _SIMULATED_INSTRUCTIONS // max(1, len(lines)))
-    command = [*_command(tool, target, cpu), f"-iterations={iterations}"]
+    half = max(_LEAST_ITERATIONS, _SIMULATED_INSTRUCTIONS // max(1, len(lines))) // 2
+    command = _command(tool, target, cpu)
+    wanted = [[*command, f"-iterations={half}", "-json", *_TOTALS], [*command, f"-iterations={2 * half}", "-json"]]
     if report:
-        command.append("-bottleneck-analysis")
-    said = _run([*command, "-json"], lines)
+        wanted.append([*command, f"-iterations={2 * half}", "-bottleneck-analysis"])
+    with ThreadPoolExecutor() as threads:
+        shorter, said, *text = threads.map(lambda each: _run(each, lines), wanted)
     data = _parse(said, tool)
-    summary: dict[str, Any] = data["CodeRegions"][0]["SummaryView"]
+    summary = _summary(data)
     details: list[dict[str, Any]] = data["CodeRegions"][0]["InstructionInfoView"]["InstructionList"]
     costs = iter(InstructionCost(row["Latency"], row["RThroughput"], row["NumMicroOpcodes"]) for row in details)
     busy = tile_model.busy(loop)
-    cycles = max(summary["TotalCycles"] / iterations, tile_model.chain(loop), *busy.values())
+    steady = (summary["TotalCycles"] - _summary(_parse(shorter, tool))["TotalCycles"]) / half
+    cycles = max(steady, tile_model.chain(loop), *busy.values())
     return Analysis(
         cpu=cpu,
         cycles=cycles,
         block_throughput=max(summary["BlockRThroughput"], *busy.values(), 0.0),
-        ipc=len(loop.instructions) / cycles if busy else summary["IPC"],
+        ipc=len(loop.instructions) / cycles,
         dispatch_width=summary["DispatchWidth"],
         pressure=_pressure(data, len(details)) | busy,
         bound=_bound(loop, target),
         costs=tuple(next(costs) if tile is None else InstructionCost(*tile, 1) for tile in tiles),
         json=said,
-        text=_run(command, lines) if report else "",
+        text="".join(text),
         notes=tuple(_notes(others, target, cpu)),
     )
 
@@ -271,6 +277,10 @@ def _parse(report: str, tool: Path) -> dict[str, Any]:
     except ValueError as error:
         raise TargetError("llvm-mca printed no JSON", where=str(tool), remedy=f"It needs LLVM {_LLVM_MAJOR}") from error
     return data
+
+
+def _summary(data: Mapping[str, Any]) -> dict[str, Any]:
+    return data["CodeRegions"][0]["SummaryView"]
 
 
 def _pressure(data: Mapping[str, Any], instructions: int) -> dict[str, float]:

@@ -98,6 +98,11 @@ def from_answer(answer: Mapping[str, Any]) -> dict[str, Any]:
     return {**same, "object": base64.b64decode(answer["object"])}
 
 
+def code(family: str) -> str:
+    """The last stage of a family that is text, which people read."""
+    return next(each for each in reversed(FAMILIES[family]) if each != BINARY)
+
+
 def check(stage: str, family: str = "cpu") -> None:
     """Raises `LoweringError` where `stage` is none of a family's."""
     if stage not in FAMILIES[family]:

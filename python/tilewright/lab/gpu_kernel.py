@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from tilewright.emit import child, gpu, gpu_problem
+from tilewright.emit import child, gpu, gpu_problem, pipeline
 from tilewright.emit.gpu_stages import GpuStages
 from tilewright.emit.pipeline import Record
 from tilewright.errors import SpecError
@@ -46,12 +46,14 @@ class Gpu(Kind):
         sizes, _ = gpu_problem.planned(self.spec, self.target, self._names[0], {})
         return replace(make.of_text(name, text), parameters=sizes)
 
-    def build(self, plan: Plan, tell: child.Tell, *, runs: bool = False) -> GpuStages:  # noqa: D102 - the same for both
-        return self.form(plan, tell)
+    def build(self, plan: Plan, tell: child.Tell, *, runs: bool = False) -> GpuStages:  # noqa: D102
+        return self.form(plan, tell, until=None if runs else pipeline.code(self.target.family))
 
-    def form(self, plan: Plan, tell: child.Tell, *, aligned: bool = True, boxed: bool = True) -> GpuStages:
-        """The kernel, for operands with aligned rows or for others, and such a result."""
-        return gpu.compiled(self.spec, self.target, plan, aligned=aligned, boxed=boxed, started=tell)
+    def form(
+        self, plan: Plan, tell: child.Tell, *, aligned: bool = True, boxed: bool = True, until: str | None = None
+    ) -> GpuStages:
+        """The kernel, for operands with aligned rows or for others, and such a result, up to a stage."""
+        return gpu.compiled(self.spec, self.target, plan, aligned=aligned, boxed=boxed, until=until, started=tell)
 
     def emulated(self) -> Gpu:
         """The same where our emulator runs it; on a Vulkan device, the same."""

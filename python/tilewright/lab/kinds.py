@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from tilewright.emit.pipeline import FAMILIES
+from tilewright.emit import pipeline
 from tilewright.errors import SpecError
 from tilewright.lab.cpu_product import Product
 from tilewright.lab.functions import Module, Operator
@@ -34,5 +34,4 @@ def of(spec: Spec, target: Target | GpuTarget, threads: int) -> Kind:
 
 def code_stage(target: Target | GpuTarget) -> str:
     """The last stage that is text, which is analyzed."""
-    family = target.family if isinstance(target, GpuTarget) else "cpu"
-    return next(each for each in reversed(FAMILIES[family]) if each != "obj")
+    return pipeline.code(target.family if isinstance(target, GpuTarget) else "cpu")

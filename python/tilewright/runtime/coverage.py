@@ -211,7 +211,7 @@ class Coverage:
         kernels = self.kernels
         if not kernels:
             raise TilewrightError(
-                "no kernel of a processor was compiled",
+                "no kernel was compiled that records",
                 where="coverage",
                 remedy="Compile kernels, or load them from the cache, inside `with tw.coverage()`",
             )
@@ -234,8 +234,8 @@ def coverage(into: str | PathLike[str] | None = None) -> Iterator[Coverage]:
         seen.check(least=95)
 
     Their objects are instrumented: each block of their code stores a byte, and each vector mask what it is. Calls count later too. Kernels
-    of processors are recorded, those that an emulator runs too; kernels of GPUs are not. ``TILEWRIGHT_COVERAGE`` does the same for all of a
-    process, and ``tilewright coverage`` for a program with all its processes.
+    that an emulator runs are recorded as well, those of GPUs from their first call on; on a device they are not.
+    ``TILEWRIGHT_COVERAGE`` does the same for all of a process, and ``tilewright coverage`` for a program with all its processes.
 
     Args:
         into: A folder to write it to at the end, to be read by `Coverage.read` or ``tilewright coverage``; None for none.
@@ -256,8 +256,13 @@ def coverage(into: str | PathLike[str] | None = None) -> Iterator[Coverage]:
         seen.write(Path(into))
 
 
-def linked(object_: bytes, entry: str, further: Sequence[str], about: About) -> Code:
-    """Links functions of an object into this process; where it is wanted, what of them runs is recorded."""
+def title(about: About) -> str:
+    """What a kernel computes, for which target, and under which schedule."""
+    return f"{about.spec or 'a module'} {origin(about.metadata)}"
+
+
+def linked(object_: bytes, entry: str, further: Sequence[str], title: str) -> Code:
+    """Links functions of an object into this process; where it is wanted, what of them runs is recorded under a title."""
     if _wanted() is None or read(object_) is None:
         return Code(object_, entry, further)
     code = Code(object_, entry, [*further, COPY])
@@ -271,16 +276,16 @@ def linked(object_: bytes, entry: str, further: Sequence[str], about: About) -> 
         copy(ctypes.addressof(bytes_))
         return bytes(bytes_)
 
-    watch(about, object_, recorded)
+    watch(title, object_, recorded)
     return code
 
 
-def watch(about: About, object_: bytes, recorded: Callable[[], bytes]) -> None:
-    """Has what of an object runs recorded, where that is wanted; `recorded` gives it when it is called."""
+def watch(title: str, object_: bytes, recorded: Callable[[], bytes]) -> None:
+    """Has what of an object runs recorded under a title, where that is wanted; `recorded` gives it when it is called."""
     seen = _wanted()
     table = None if seen is None else read(object_)
     if seen is not None and table is not None:
-        seen.watch(f"{about.spec or 'a module'} {origin(about.metadata)}", table, recorded)
+        seen.watch(title, table, recorded)
 
 
 def _wanted() -> Coverage | None:

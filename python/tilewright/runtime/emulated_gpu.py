@@ -18,8 +18,10 @@ from typing import Any
 
 import numpy as np
 
-from tilewright import _codegen, _runtime
+from tilewright import _codegen, knobs
+from tilewright.emit import coverage as instrument
 from tilewright.errors import LoweringError, TilewrightError
+from tilewright.runtime import coverage
 from tilewright.runtime.launches import Launch
 
 _TRIPLE = "x86_64-unknown-linux-gnu"
@@ -183,26 +185,31 @@ class EmulatedGpuKernel:
         LoweringError: The module is not valid, or uses a matrix product's result before it waits for it.
     """
 
-    def __init__(self, llvmir: str, kernel: str, *, lines_of_text: bool = False) -> None:
+    def __init__(self, llvmir: str, kernel: str, *, lines_of_text: bool = False, title: str = "") -> None:
         """Makes it runnable.
 
         Args:
             llvmir: The LLVM IR of a module for NVPTX.
             kernel: The kernel's name in it.
             lines_of_text: Whether findings name lines of this text where it has no debug locations, whose lines they name always.
+            title: What coverage calls it; empty for its name.
         """
         _library()
+        recorded = knobs.load().coverage is not None
         try:
-            host = _codegen.host_kernel(llvmir, kernel=kernel, triple=_TRIPLE, lines_of_text=lines_of_text)
+            host = _codegen.host_kernel(
+                llvmir, kernel=kernel, triple=_TRIPLE, lines_of_text=lines_of_text, locations=recorded
+            )
             machine = {"triple": _TRIPLE, "cpu": "x86-64", "features": ""}
-            object_ = _codegen.emit(_codegen.optimize(host, **machine, level=1), **machine, kind="obj")
+            optimized = _codegen.optimize(host, **machine, level=1)
+            if recorded:
+                optimized = instrument.instrumented(optimized)
+            object_ = _codegen.emit(optimized, **machine, kind="obj")
         except ValueError as e:
             raise LoweringError(str(e), stage="emulation") from None
-        self._code = _runtime.Code(object_, "launch")
-        shared = _runtime.Code(object_, "shared")
-        self._shared = ctypes.CFUNCTYPE(ctypes.c_int32)(shared.address)()
-        parameters = _runtime.Code(object_, "parameters")
-        table = ctypes.CFUNCTYPE(ctypes.POINTER(ctypes.c_uint32))(parameters.address)()
+        self._code = coverage.linked(object_, "launch", ["shared", "parameters"], title or kernel)
+        self._shared = ctypes.CFUNCTYPE(ctypes.c_int32)(self._code.address_of("shared"))()
+        table = ctypes.CFUNCTYPE(ctypes.POINTER(ctypes.c_uint32))(self._code.address_of("parameters"))()
         self._parameters: list[int] = table[1 : 1 + table[0]]
         self._name = kernel
 

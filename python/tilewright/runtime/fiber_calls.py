@@ -29,7 +29,7 @@ def call(kernel: CardKernel, called: MatmulSpec | AttentionPass, arrays: Sequenc
         kernel = kernel.of_call(called)
     form, made = kernel.code(
         aligned,
-        lambda stages: {each.strategy: EmulatedGpuKernel(as_nvvm(each), _ENTRY) for each in stages.passes},
+        lambda stages: {each.strategy: _emulated(each) for each in stages.passes},
         boxed=(isinstance(called, MatmulSpec) and called.has_rows) or gpu_call.is_aligned(arrays[-1]),
     )
     for each in gpu_passes.passes(form, called, arrays, gpu_call.aligned_empty):
@@ -44,6 +44,11 @@ def call(kernel: CardKernel, called: MatmulSpec | AttentionPass, arrays: Sequenc
             )
         sizes = gpu_call.launch(each.form, each.spec, _PROCESSORS)
         made[each.form.strategy](sizes, *arguments, seed=seed)
+
+
+def _emulated(stages: GpuStages) -> EmulatedGpuKernel:
+    title = f"{stages.whole} for {stages.target.name}, {stages.strategy}"
+    return EmulatedGpuKernel(as_nvvm(stages), _ENTRY, title=title)
 
 
 def as_nvvm(stages: GpuStages) -> str:

@@ -73,7 +73,10 @@ def looped(spec: Problem, number: int) -> tuple[int, ...]:
 
 
 def laid_out(spec: Problem, call: Problem, arrays: Sequence[Array]) -> list[tuple[tuple[int, ...], tuple[int, ...]]]:
-    """Extents and strides, in elements, of each operand and the result as a kernel of `spec` has them in a call."""
+    """Extents and strides, in elements, of each operand and the result as a kernel of `spec` has them in a call.
+
+    The stride between rows is 0 where there is only one: its own says nothing, and kernels form addresses of rows that they do not read.
+    """
     layouts = []
     operands, transposed = (*call.operands, call.result), (*spec.transposed, False)
     for number, (operand, array, swapped) in enumerate(zip(operands, arrays, transposed, strict=True)):
@@ -82,6 +85,7 @@ def laid_out(spec: Problem, call: Problem, arrays: Sequence[Array]) -> list[tupl
             axes[-2:] = axes[:-3:-1]
         shared = operand.type.packed
         strides = [stride // array.itemsize * shared for stride in array.strides]
+        strides[:-1] = [stride if size > 1 else 0 for stride, size in zip(strides[:-1], array.shape, strict=False)]
         if shared > 1:  # Elements of a row share bytes.
             strides[-1] = 1
         sizes = (operand.shape[axis] for axis in axes)  # Of pages, there may be any number.

@@ -40,11 +40,11 @@ def product(object_: bytes, about: About, packed: PackedFormat | None, who: Runn
         from tilewright.runtime import emulated
 
         program = emulated.Program(object_, names, about.target, who.emulator)
-        coverage.watch(about, object_, program.recorded)
+        coverage.watch(coverage.title(about), object_, program.recorded)
         stubs = emulated.ProductStubs(program, spec, packed)
         code, make = stubs.linked(names), partial(emulated.emulated(kind), stubs)
     else:
-        code = coverage.linked(object_, ENTRY, names[1:], about)
+        code = coverage.linked(object_, ENTRY, names[1:], coverage.title(about))
     if packed is None:
         return make(code, about)
     return make(code, about, packing(code, packer, spec, packed))
@@ -67,9 +67,9 @@ def functions(
         from tilewright.runtime.emulated_function import FunctionStubs
 
         program = emulated.Program(object_, names[len(signatures) :], about.target, who.emulator)
-        coverage.watch(about, object_, program.recorded)
+        coverage.watch(coverage.title(about), object_, program.recorded)
         stubs = FunctionStubs(program, signatures)
         code, make = stubs.linked(names), partial(emulated.emulated(kind), stubs)
     else:
-        code = coverage.linked(object_, names[0], names[1:], about)
+        code = coverage.linked(object_, names[0], names[1:], coverage.title(about))
     return [make(code, each, about) for each in signatures]

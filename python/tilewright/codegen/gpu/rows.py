@@ -27,11 +27,11 @@ def load(view: ir.Value, at: Sequence[Index], extents: Sequence[Index], width: i
         # What is beyond the extents is not touched: nor is another element in its place, which a copy may be writing.
         inside = _inside(at[:-1], extents[:-1])
         elements = []
-        for each in range(width):
+        for each in range(width - 1):
             place = values((*at[:-1], add(at[-1], each)))
             is_inside = _both(inside, less(place[-1], extents[-1]))
             elements += if_else(is_inside, lambda place=place: [memref.load(view, place)], lambda: [fill], [fill.type])
-        return [vector.from_elements(kind, elements)]
+        return [vector.from_elements(kind, [*elements, fill])]  # With the last one inside, all were.
 
     return if_else(whole, at_once, one_by_one, [kind])[0]
 
@@ -45,7 +45,7 @@ def store(row: ir.Value, view: ir.Value, at: Sequence[Index], extents: Sequence[
         vector.store(row, view, values(at))
 
     def one_by_one() -> None:
-        for each in range(width):
+        for each in range(width - 1):  # With the last one inside, all were.
             column = add(at[-1], each)
             with when(_both(inside, less(column, extents[-1]))):
                 element = vector.extract(row, [], [each])
