@@ -14,6 +14,7 @@ from types import MappingProxyType
 import numpy as np
 import pytest
 import test_gpu_attention
+import test_gpu_convolution
 import tilewright as tw
 from test_quantized import dequantizing, operands_of
 from tilewright import targets
@@ -129,6 +130,34 @@ def test_the_code_of_sums_of_codes_runs():
             result = tw.compile(spec, AVX2, schedule="scaled_sums")(*operands)
             assert result.dtype == to_numpy(spec.c_type)
             assert within_bound(result, tw.reference(spec, *operands), tw.error_bound(spec, *operands)).all()
+    seen.check(LEAST)
+
+
+@needs_avx2
+def test_the_code_of_attention_runs():
+    spec = tw.AttentionSpec(None, None, 40, causal=True)
+    with tw.coverage() as seen:
+        kernel = tw.compile(spec, AVX2)
+        for queries, keys in itertools.product((1, 7, 13, 40), (0, 1, 9, 97)):
+            called = replace(spec, queries=queries, keys=keys)
+            operands = test_gpu_attention.operands_of(called)
+            assert test_gpu_attention.is_right(called, kernel(*operands), operands)
+    seen.check(LEAST)
+
+
+IMAGES = [
+    tw.Conv2dSpec(2, 11, 13, 16, 24, 3, 3, stride=(2, 2), padding=(1, 1)),
+    tw.Conv2dSpec(2, 11, 13, 3, 8, 3, 3, padding=(1, 1)),
+    tw.Conv2dSpec(2, 11, 13, 19, 19, 3, 3, padding=(1, 1), groups=19),
+]
+
+
+@needs_avx2
+@pytest.mark.parametrize("spec", IMAGES, ids=str)
+def test_the_code_of_convolutions_runs(spec):
+    with tw.coverage() as seen:
+        operands = test_gpu_convolution.operands_of(spec)
+        assert test_gpu_convolution.is_right(spec, tw.compile(spec, AVX2)(*operands), operands)
     seen.check(LEAST)
 
 
