@@ -47,7 +47,7 @@ constexpr struct {
 
 /// Interned names of what arrays are asked for. Made once, when the extension is imported, and never changed.
 struct Names {
-  PyObject *exchange, *capsule, *device, *interface, *requiresGrad, *isNegated, *isConjugated;
+  PyObject *exchange, *capsule, *device, *interface, *hardmask, *requiresGrad, *isNegated, *isConjugated;
 } names;
 
 PyArrayObject *asArray(PyObject *value) { return reinterpret_cast<PyArrayObject *>(value); }
@@ -336,6 +336,7 @@ void tilewright::runtime::importArrays() {
                                                       {&names.capsule, "__dlpack__"},
                                                       {&names.device, "__dlpack_device__"},
                                                       {&names.interface, "__array_interface__"},
+                                                      {&names.hardmask, "hardmask"},
                                                       {&names.requiresGrad, "requires_grad"},
                                                       {&names.isNegated, "is_neg"},
                                                       {&names.isConjugated, "is_conj"}};
@@ -362,8 +363,13 @@ Arrays::~Arrays() {
 }
 
 PyObject *Arrays::read(PyObject *value, const char *name, bool written, const Elements &expected) {
-  if (PyArray_Check(value) || value == Py_None)
+  if (PyArray_CheckExact(value) || value == Py_None)
     return value;
+  if (PyArray_Check(value))
+    return PyObject_HasAttr(value, names.hardmask)
+               ? refuse(name, "is a masked array", "an array, all of whose elements count",
+                        "Pass x.filled(0), or x.data if masked elements are to count")
+               : value;
   PyObject *view = nullptr;
   const dlpack::Exchange *functions = exchangeOf(Py_TYPE(value));
   bool decides = functions || PyObject_HasAttr(value, names.capsule);

@@ -31,7 +31,7 @@ struct Chosen {
 
 /// Whether `value` is a matrix of NumPy's that lies row by row.
 bool isMatrix(PyObject *value) {
-  if (!PyArray_Check(value))
+  if (!PyArray_CheckExact(value))
     return false;
   auto *array = reinterpret_cast<PyArrayObject *>(value);
   return PyArray_NDIM(array) == 2 &&

@@ -366,3 +366,18 @@ def test_an_emulated_gpu(kind: type[Foreign]):
         kernel(a, b, out=kind(np.zeros((4, 8), "f4"), flags=READ_ONLY))
     with pytest.raises(OperandError, match="operand a: is "):
         kernel(kind(a, device=CUDA), b)
+
+
+def test_masked_arrays_are_refused_and_other_subclasses_taken(kernel) -> None:
+    masked = np.ma.array(A, mask=A > A.mean())
+    remedy = r"masked array.*x\.filled\(0\)"
+    for called in (
+        lambda: kernel(masked, B),
+        lambda: kernel(A, B, out=np.ma.array(C)),
+        lambda: tw.matmul(masked, B),
+        lambda: tw.matmul_each([masked], [B]),
+    ):
+        with pytest.raises(OperandError, match=remedy):
+            called()
+    assert close(kernel(A.view(np.matrix), B))
+    assert close(tw.matmul(A.view(np.matrix), B))

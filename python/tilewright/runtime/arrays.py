@@ -34,7 +34,7 @@ def view(name: str, array: ANY_ARRAY, expected: str = "an array", *, written: bo
     Raises:
         OperandError: It is no array, or its memory cannot be used from here.
     """
-    seen = array if isinstance(array, np.ndarray) else _native.array_view(array, name, written=written)
+    seen = array if type(array) is np.ndarray else _native.array_view(array, name, written=written)
     if not isinstance(seen, np.ndarray):
         raise OperandError(f"is a {type(array).__name__}", operand=name, expected=expected)
     return seen
@@ -46,7 +46,7 @@ def host_view(name: str, array: object, *, written: bool = False) -> Any:  # noq
     Raises:
         OperandError: Its memory can be used neither from here nor from a card.
     """
-    if isinstance(array, np.ndarray):
+    if type(array) is np.ndarray:
         return array
     where = getattr(array, "__dlpack_device__", None)
     if where is not None and int(where()[0]) in (CUDA, CUDA_MANAGED):
@@ -60,7 +60,7 @@ def view_or_array(name: str, value: Any) -> Array:  # noqa: ANN401 - whatever nu
     Raises:
         OperandError: numpy makes no array of it, or its memory cannot be used from here.
     """
-    seen = value if isinstance(value, np.ndarray) else _native.array_view(value, name)
+    seen = value if type(value) is np.ndarray else _native.array_view(value, name)
     if isinstance(seen, np.ndarray):
         return seen
     try:

@@ -43,8 +43,8 @@ def matmul(a: ANY_ARRAY, b: ANY_ARRAY, *, threads: int = 1, out: ANY_ARRAY | Non
         OperandError: An operand has no dimensions, or is no array, or the shapes or types do not fit.
         SpecError: `threads` is no int from 1 to 1024.
     """
-    left = a if isinstance(a, np.ndarray) else arrays.view_or_array("a", a)
-    right = b if isinstance(b, np.ndarray) else arrays.view_or_array("b", b)
+    left = a if type(a) is np.ndarray else arrays.view_or_array("a", a)
+    right = b if type(b) is np.ndarray else arrays.view_or_array("b", b)
     kind = None if left is a and right is b else arrays.kind((a, b))
     dropped: tuple[int, ...] = ()
     if left.ndim <= 1 or right.ndim <= 1:
