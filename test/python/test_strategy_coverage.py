@@ -10,6 +10,7 @@ import shutil
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
+from typing import Any
 
 import numpy as np
 import pytest
@@ -68,11 +69,11 @@ ON_ARM = {
     "outer_product": ("sme", (Kernel(ANY, OF_ANY_LENGTH, sizes={"kc": 16}),)),
 }
 
-ON_GPUS = {
-    "simt": ("sm_80", "f32", [(65, 67, 33)]),
-    "mma_sync": ("sm_80", "bf16", [(129, columns, 33) for columns in range(1, 129, 8)]),
-    "warpgroup": ("sm_90a", "bf16", [(129, columns, 33) for columns in (*range(1, 129, 8), 129)]),
-    "tensor_memory": ("sm_100a", "bf16", [(129, columns, 33) for columns in range(1, 129, 8)]),
+ON_GPUS: Mapping[str, tuple[str, str, list[Extents], dict[str, int]]] = {
+    "simt": ("sm_80", "f32", [(65, 67, 33)], {}),
+    "mma_sync": ("sm_80", "bf16", [(129, columns, 33) for columns in range(1, 129, 8)], {}),
+    "warpgroup": ("sm_90a", "bf16", [(129, columns, 33) for columns in (*range(1, 129, 8), 129)], {}),
+    "tensor_memory": ("sm_100a", "bf16", [(129, columns, 33) for columns in range(1, 129, 8)], {}),
     "matrix_cores": ("gfx942", "bf16", [(65, columns, 33) for columns in range(3, 65, 16)], {"bm": 64, "bn": 64}),
 }
 ATTENTION = {
@@ -161,7 +162,7 @@ def test_the_code_of_convolutions_runs(spec):
     seen.check(LEAST)
 
 
-def aligned(rows: int, columns: int, aligned: bool, dtype: object, chance: np.random.Generator) -> np.ndarray:
+def matrix(rows: int, columns: int, aligned: bool, dtype: Any, chance: np.random.Generator) -> np.ndarray:
     """A matrix with rows that start at multiples of 16 bytes, or do not."""
     width = -(-columns // 16) * 16 if aligned else columns | 1
     return chance.integers(-4, 5, (rows, width)).astype(dtype)[:, :columns]
@@ -169,15 +170,15 @@ def aligned(rows: int, columns: int, aligned: bool, dtype: object, chance: np.ra
 
 @pytest.mark.parametrize("strategy", ON_GPUS)
 def test_the_code_of_strategies_for_gpus_runs(strategy):
-    name, dtype, calls, *sizes = ON_GPUS[strategy]
+    name, dtype, calls, sizes = ON_GPUS[strategy]
     target, chance = targets.gpu(name).emulated(), np.random.default_rng(0)
     with tw.coverage() as seen:
         kernel = tw.compile(
-            tw.MatmulSpec(None, None, None, a=dtype, b=dtype), target, schedule=strategy, parameters=dict(*sizes)
+            tw.MatmulSpec(None, None, None, a=dtype, b=dtype), target, schedule=strategy, parameters=sizes
         )
         for (m, n, k), whole in itertools.product(calls, (True, False)):
-            a, b = (aligned(*each, whole, to_numpy(kernel.spec.a_type), chance) for each in ((m, k), (k, n)))
-            c = aligned(m, n, whole, np.float32, chance)
+            a, b = (matrix(*each, whole, to_numpy(kernel.spec.a_type), chance) for each in ((m, k), (k, n)))
+            c = matrix(m, n, whole, np.float32, chance)
             assert np.array_equal(kernel(a, b, out=c), a.astype(np.float32) @ b.astype(np.float32)), (m, n, k)
     assert any(strategy in each.title for each in seen.kernels)
     seen.check(LEAST)
