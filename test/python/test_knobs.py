@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Knobs of schedules: a printed one can be turned, and is then the schedule of the other size; users' own are read the same way."""
 
+import itertools
 from dataclasses import replace
 
 import numpy as np
@@ -10,6 +11,7 @@ from tilewright import targets
 from tilewright.emit import stages
 from tilewright.errors import ScheduleError
 from tilewright.mlir import ir
+from tilewright.runtime.trial import Trial
 from tilewright.schedules import choices, make, select, steps
 from tilewright.schedules.models import space
 from tilewright.schedules.plan import Plan
@@ -70,6 +72,8 @@ def asm(spec, plan, target=TARGET):
         *((name, spec, 1, "unroll", 4) for name, spec in SPECS.items()),
         *((name, SPECS[name], 1, "order", 1) for name in ("packed", "inner_product")),
         ("unpacked", tw.MatmulSpec(m=48, n=200, k=64), 1, "order", 1),
+        ("packed", tw.MatmulSpec(m=200, n=3000, k=1400), 1, "nest", 1),
+        ("streamed", tw.MatmulSpec(m=16, n=16384, k=256), 1, "nest", 1),
         *((name, spec, 1, "ahead", 0) for name, spec in LARGE.items()),
         ("streamed", tw.MatmulSpec(m=1, n=4096, k=1024), 1, "ahead", 16),
         ("packed", tw.MatmulSpec(m=900, n=900, k=100), 4, "across", 1),
@@ -110,6 +114,47 @@ def test_turned_knobs_leave_the_numbers_as_they_are(name, spec, sizes):
     assert kernel.metadata.parameters.items() >= sizes.items()
 
 
+BLOCKS = {"mc": 24, "nc": 32, "kc": 24}
+ORDERS = [
+    ("packed", tw.MatmulSpec(m=61, n=130, k=77), 1, 6),
+    ("packed", tw.MatmulSpec(m=161, n=130, k=77, layout="tt", beta=1), 2, 6),
+    ("packed", tw.MatmulSpec(m=61, n=130, k=77, a="bf16", c="f32", batch=(2,)), 1, 6),
+    ("packed", tw.MatmulSpec(m=61, n=130, k=77, epilogue=(tw.glu(),)), 1, 2),
+    ("streamed", tw.MatmulSpec(m=5, n=130, k=77, epilogue=(tw.relu(),)), 1, 2),
+]
+
+
+@pytest.mark.parametrize(("name", "spec", "threads", "orders"), ORDERS)
+def test_loops_over_blocks_in_any_order_have_other_code_and_the_same_bits(name, spec, threads, orders):
+    sizes = [{**BLOCKS, "nest": number} for number in range(orders)]
+    kernels = [tw.compile(spec, schedule=name, threads=threads, parameters=each) for each in sizes]
+    assert len({each.asm["asm"] for each in kernels}) == orders
+    first, *others = (Trial.random(each, spec, 0) for each in kernels)
+    first()
+    assert first.difference().right
+    for other in others:
+        other()
+        np.testing.assert_array_equal(other.out, first.out)
+
+
+def test_panels_are_packed_inside_the_loops_over_blocks_of_their_operand_alone():
+    spec, loops = (
+        tw.MatmulSpec(m=61, n=130, k=77),
+        {"jc": "c130 step %c32", "pc": "c77 step %c24", "ic": "c61 step %c27"},
+    )
+    for number, order in enumerate(itertools.permutations(loops)):
+        sizes = {"mr": 9, "nr": 16, "mc": 27, "nc": 32, "kc": 24, "nest": number}
+        _, text = scheduled(spec, make.make(spec, TARGET, "packed", sizes))
+        depths = {}
+        for line in text.splitlines():
+            for name, sign in {**loops, "a": "tensor<3x9x24xf32>", "b": "tensor<2x24x16xf32>"}.items():
+                if "scf.for" in line and sign in line:
+                    depths.setdefault(name, (len(line) - len(line.lstrip())) // 2 - 2)
+        assert sorted(loops, key=lambda name: depths[name]) == list(order)
+        assert depths["a"] == 1 + max(depths["ic"], depths["pc"])
+        assert depths["b"] == 1 + max(depths["jc"], depths["pc"])
+
+
 def test_an_iteration_takes_as_many_steps_as_a_knob_says():
     spec = SPECS["unpacked"]
     counts = [asm(spec, make.make(spec, TARGET, "unpacked", {"unroll": n})).count("vfmadd") for n in (1, 4)]
@@ -121,6 +166,9 @@ def test_what_a_strategy_does_not_go_by_is_refused():
     for target, name, given, size, expected in (
         (targets.get("sme"), "outer_product", spec, {"unroll": 2}, "what outer_product goes by: the sizes of blocks"),
         (TARGET, "packed", open_, {"order": 1}, "static extents"),
+        (TARGET, "packed", open_, {"nest": 1}, "static extents"),
+        (TARGET, "inner_product", spec, {"nest": 1}, "what inner_product goes by: .*order"),
+        (TARGET, "packed", spec, {"nest": 6}, "an int from 0 to 5"),
         (TARGET, "packed", spec, {"threads": 2}, "1, as many as share the loops"),
         (TARGET, "packed", spec, {"order": 2}, "an int from 0 to 1"),
     ):
@@ -128,11 +176,29 @@ def test_what_a_strategy_does_not_go_by_is_refused():
             make.make(given, target, name, size)
 
 
+def test_an_order_that_there_is_not_is_refused():
+    spec = SPECS["packed"]
+    for given, size, expected in (
+        (
+            replace(spec, b_packed=True),
+            {"nest": 1},
+            "nest is 1; expected at most 0: the loops over blocks are as they have to be",
+        ),
+        (spec, {"mc": 100, "nc": 32, "nest": 3}, "nest is 3; expected at most 1: the loops over blocks are jc, pc"),
+    ):
+        with pytest.raises(ScheduleError, match=expected):
+            scheduled(given, make.make(given, TARGET, "packed", size))
+
+
 def test_minor_knobs_are_tried_near_good_sizes_only():
     spec, row = SPECS["packed"], select.row("packed")
     sizes = select.sized("packed", spec, TARGET).parameters
     assert not {each.unroll for each in space.points(row.axes, spec, TARGET, sizes)} - {0}
     assert {each.unroll for each in space.around(row.axes, spec, TARGET, sizes)} == {0, 2}
+    large = tw.MatmulSpec(m=300, n=700, k=1200)
+    blocked = replace(select.sized("packed", large, TARGET).parameters, mc=96, nc=256, kc=300)
+    orders = [each.nest for each in space.around(row.axes, large, TARGET, blocked) if each.nest]
+    assert orders == [1, 2, 3, 4, 5], "orders of loops are not like those of the next numbers"
     assert "unroll" not in sizes.by_name
     assert replace(sizes, unroll=2).by_name["unroll"] == 2
 

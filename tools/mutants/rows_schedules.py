@@ -85,6 +85,18 @@ ROWS = (
         ("test_knobs.py",),
     ),
     Mutant(
+        "schedules/cpu/packed.py",
+        "        loops = [*order, *rest]\n",
+        "        loops = [*blocks, *rest]\n",
+        ("test_knobs.py",),
+    ),
+    Mutant(
+        "schedules/models/space.py",
+        "slice(max(at - 1, 0), at + 2) if axis.ranked else slice(None)",
+        "slice(max(at - 1, 0), at + 2)",
+        ("test_knobs.py",),
+    ),
+    Mutant(
         "schedules/models/threads.py",
         "min(threads, int(cycles(spec, target) / LEAST_CYCLES))",
         "threads",

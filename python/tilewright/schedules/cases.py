@@ -145,9 +145,9 @@ def plan(
         ScheduleError: The strategy or an override is unknown, or a size is no int above zero.
         SpecError: Panels cannot hold all of K.
     """
-    if overrides and "order" in overrides:
+    for loops in {"order", "nest"}.intersection(overrides or ()):
         raise ScheduleError(
-            f"order is {overrides['order']}",
+            f"{loops} is {(overrides or {})[loops]}",
             where="schedule parameters",
             expected="static extents, whose loops are known",
         )

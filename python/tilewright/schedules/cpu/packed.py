@@ -79,7 +79,10 @@ def packed(spec: MatmulSpec, target: Target, blocking: Blocking) -> ir.Module:
           for each row: C[ic+row, :] = softmax of scratch[row, :]
 
     The step t is 1 but for types of which the target's instruction takes several products at once. With `blocking.order`, the loops jr
-    and ir are the other way round: a panel of A meets all of those of B, and not one of B all of A's.
+    and ir are the other way round: a panel of A meets all of those of B, and not one of B all of A's. With `blocking.nest`, so are
+    jc, pc and ic (`space.block_loops`); panels of an operand are packed inside of the loops over its own blocks::
+
+        for ic: for pc: packed_a = ...; for jc: packed_b = ...; for jr, ir: ...
     """
     whole, spec = spec, spec.inner if spec.has_rows else spec
     dot = target.dot(*spec.multiplied)
@@ -123,7 +126,8 @@ def packed(spec: MatmulSpec, target: Target, blocking: Blocking) -> ir.Module:
         if kept:
             loops = {name: loops[name] for name in ("jc", "ic", "pc", "jr", "ir")}
         nest = {name: sizes for name, (sizes, wanted) in loops.items() if wanted}
-        tile = _tile_nest(script, whole, target, nest, p, staged=staged)
+        blocks = space.block_loops(whole, target, p)
+        tile = _tile_nest(script, whole, target, nest, p, blocks, staged=staged)
         steps.merge_slices(script.functions)
         rows = 0 if in_place else size["mr"]
         tile = steps.pad(tile, spec, sizes=[rows, size["nr"], size["kc"]], pack=[not in_place, True, False])
@@ -136,13 +140,10 @@ def packed(spec: MatmulSpec, target: Target, blocking: Blocking) -> ir.Module:
         if spec.products > 1:  # They have one panel of A.
             steps.clean(script.functions)
             panels = [steps.match_marked(script.functions, name) for name in _PANELS]
-        # A's panels are made inside the ic loop, over jr and ir, B's outside of it.
-        around = (("ir", ("jr", "ir")), ("jr", ("jr", "ir") if kept else ("ic", "jr", "ir")))
-        for panel, (own, over) in zip(panels, around[in_place:], strict=True):
-            if loops[own][1]:
-                # Entries of a batch that share a B share its panels.
-                entries = len(batch_loops.shared_axes(spec)) if own == "jr" else 0
-                steps.hoist_packing(panel, loops=entries + sum(loops[name][1] for name in over))
+        if loops["ir"][1] and not in_place:
+            _hoist(panels[0], [*nest], blocks, ("pc", "ic"), p)
+        if loops["jr"][1]:  # Entries of a batch that share a B share its panels.
+            _hoist(panels[-1], [*nest], blocks, ("jc", "pc"), p, entries=len(batch_loops.shared_axes(spec)))
         steps.hoist_invariants(script.functions)
         steps.clean(script.functions)
         together = gcd(p.mr, dot.rows)
@@ -197,30 +198,56 @@ def packed(spec: MatmulSpec, target: Target, blocking: Blocking) -> ir.Module:
     return script.module
 
 
+def _hoist(
+    panel: steps.Handle,
+    nest: Sequence[str],
+    blocks: Sequence[str],
+    own: Sequence[str],
+    p: Blocking,
+    *,
+    entries: int = 0,
+) -> None:
+    """Hoists the packing of an operand out of all loops of `nest` inside of its `own` ones, and of loops over entries.
+
+    The `blocks` among them are as `p` orders them.
+    """
+    rest = nest[len(blocks) :]
+
+    def over(order: Sequence[str]) -> list[steps.Handle]:
+        loops = [*order, *rest]
+        inner = max((at for at, name in enumerate(loops, 1) if name in own), default=0)
+        steps.hoist_packing(panel, loops=len(loops) - inner + entries)
+        return []
+
+    knobs.permuted(blocks, over, p.nest)
+
+
 def _tile_nest(
     script: steps.Script,
     spec: MatmulSpec,
     target: Target,
     loops: Mapping[str, Sequence[steps.Size]],
     p: Blocking,
+    blocks: Sequence[str],
     *,
     staged: bool,
 ) -> steps.Handle:
     """Tiles the product by one loop for each of `loops`, outermost first, with what is done to its sums inside.
 
-    With `staged`, the sums of a block of C are scratch.
+    Those over `blocks` are in the order that `p` says. With `staged`, the sums of a block of C are scratch.
     """
     if spec.has_rows:
         tile = row_blocks.take_apart(script, spec, loops.get("ic"))
         loops, spec = {name: sizes for name, sizes in loops.items() if name != "ic"}, spec.inner
-        return _tiled(script, spec, target, tile, loops, p)
+        return _tiled(script, spec, target, tile, loops, p, blocks)
     around = ("jc", "pc") if batch_loops.shared_axes(spec) else ()
     batch_loops.take_apart(script, spec, [sizes for name, sizes in loops.items() if name in around])
     tile = batch_loops.match_result(script, spec)
     if staged:
-        blocks = [sizes for name, sizes in loops.items() if name in ("jc", "ic")]
-        tile, around = staged_sums.tile(script, tile, blocks, spec, target), ("jc", "ic")
-    return _tiled(script, spec, target, tile, {name: sizes for name, sizes in loops.items() if name not in around}, p)
+        tiles = [sizes for name, sizes in loops.items() if name in ("jc", "ic")]
+        tile, around = staged_sums.tile(script, tile, tiles, spec, target), ("jc", "ic")
+    inside = {name: sizes for name, sizes in loops.items() if name not in around}
+    return _tiled(script, spec, target, tile, inside, p, blocks)
 
 
 def _tiled(
@@ -230,6 +257,7 @@ def _tiled(
     tile: steps.Handle,
     loops: Mapping[str, Sequence[steps.Size]],
     p: Blocking,
+    blocks: Sequence[str],
 ) -> steps.Handle:
     """Tiles what makes the result by `loops`, and returns the product in it."""
 
@@ -238,7 +266,8 @@ def _tiled(
             tile, _ = steps.tile_result(tile, loops[name], spec)
         return tile
 
-    tile = nest(tile, [name for name in loops if name not in _TILES])
+    outer = [name for name in loops if name not in _TILES]
+    [tile] = knobs.permuted(blocks, lambda order: [nest(tile, order or outer)], p.nest, handles=1)
     inner = [name for name in loops if name in _TILES]
     both = len(inner) > 1 and not target.dot(*spec.multiplied).is_tile
     tile = knobs.ordered(spec, p, lambda turned: nest(tile, inner[::-1] if turned else inner), both=both)

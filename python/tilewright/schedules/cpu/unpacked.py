@@ -57,7 +57,8 @@ def register_tiles(
     """The loops over blocks and register tiles, as `unpacked` shows them, of the one product in the payload of `script`.
 
     Sizes that `axes` let vary are knobs. With `blocking.order`, ir is around jr: A is read once, and B for each few rows. Where nc of
-    `blocking`, rounded up to whole tiles, is less than N, a loop ``for jc in 0..N step nc`` is around them.
+    `blocking`, rounded up to whole tiles, is less than N, a loop ``for jc in 0..N step nc`` is around them; with `blocking.nest`, it is
+    inside of pc.
     """
     p = blocking
     lanes = lanes_for(spec, target)
@@ -75,19 +76,30 @@ def register_tiles(
     short: list[tuple[steps.Handle, Callable[[steps.Handle], object]]] = []
     # Whole register tiles, so that only the last block has a short one.
     nc = ceil_div(p.nc, p.nr) * p.nr
-    if nc < most(spec.n):
-        tile, loop = steps.tile_result(tile, [0, size_of["nc"] if nc == p.nc else nc, 0], spec)
-        if not isinstance(spec.n, Dim) and spec.n % nc:
-            short.append((loop, steps.peel))
     # A step of several elements needs a block of K whose size is known.
     kc = (
         p.kc
         if step == 1 or open_k or short_step
         else next(size for size in range(p.kc, 0, -step) if spec.k % size == 0)
     )
+    blocks: dict[str, list[steps.Size]] = {}
+    if nc < most(spec.n):
+        blocks["jc"] = [0, size_of["nc"] if nc == p.nc else nc, 0]
     if kc < most(spec.k) and not spec.fused:
-        tile, _ = steps.tile(tile, [0, 0, size_of["kc"] if kc == p.kc else kc])
-    outer = tile
+        blocks["pc"] = [0, 0, size_of["kc"] if kc == p.kc else kc]
+
+    def in_blocks(order: Sequence[str]) -> list[steps.Handle]:
+        inner, loops = tile, dict[str, steps.Handle]()
+        for name in order:
+            inner, loops[name] = steps.tile_result(inner, blocks[name], spec)
+        return [inner, *(loops[name] for name in blocks)]
+
+    free = () if spec.dynamic else tuple(blocks)
+    outer, *loops = knobs.permuted(
+        free, lambda order: in_blocks(order or tuple(blocks)), p.nest, handles=1 + len(blocks)
+    )
+    if "jc" in blocks and not isinstance(spec.n, Dim) and spec.n % nc:
+        short.append((loops[0], steps.peel))
     over = (
         ([0, size_of["nr"], 0], p.nr, spec.n, nc, lanes),
         ([size_of["mr"], 0, 0], p.mr, spec.m, spec.m, 1),

@@ -18,6 +18,9 @@ _HELD_LIMIT = 32 << 20
 AHEAD = 6
 """KiB that streams are prefetched ahead: what memory delivers within its latency, about 30 GB/s times 100 ns, twice."""
 
+_MOST = {"order": 1, "nest": 5}
+"""The largest number of a choice: two loops over register tiles, three over blocks."""
+
 
 @dataclass(frozen=True, slots=True)
 class Blocking:
@@ -32,6 +35,7 @@ class Blocking:
         unroll: Steps over K that an iteration takes at most; 0: as the compiler sees fit.
         ahead: KiB that streams are prefetched ahead; 0: no operand is prefetched.
         order: Whether the loops over register tiles are the other way round than the strategy has them: 1, or 0.
+        nest: Which order the loops over blocks have: the number of a permutation of those that there are; 0: as the strategy has them.
         across: How many threads are side by side across the outer of two nested loops that threads share, the others across the inner one;
             0: as leaves each the least to read.
         threads: Threads that share the loops.
@@ -45,6 +49,7 @@ class Blocking:
     unroll: int = 0
     ahead: int = AHEAD
     order: int = 0
+    nest: int = 0
     across: int = 0
     threads: int = 1
 
@@ -57,7 +62,7 @@ class Blocking:
         for field in fields(self):
             size = getattr(self, field.name)
             least = 1 if field.default is MISSING else 0
-            most = 1 if field.name == "order" else MAX_SIZE
+            most = _MOST.get(field.name, MAX_SIZE)
             if not isinstance(size, int) or isinstance(size, bool) or not least <= size <= most:
                 raise ScheduleError(
                     f"{field.name} is {size!r}", where="schedule parameters", expected=f"an int from {least} to {most}"

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from math import factorial
 from typing import Any, Generic, TypeVar
 
 from tilewright.dims import Dim, Extent
@@ -44,12 +45,14 @@ class Axis(Generic[Problem, Sizes]):
         options: What they may be, for a spec on a target, with the sizes of the axes before it fixed.
         fitted: Makes sizes of the axes after it fit what it was set to.
         minor: Whether it changes little, so that a search tries it near good sizes only, and not with all others.
+        ranked: Whether options that are next to each other are alike; otherwise each is next to all.
     """
 
     sizes: tuple[str, ...]
     options: Callable[[Problem, Target, Sizes], Options]
     fitted: Callable[[Problem, Target, Sizes], Sizes] = lambda spec, target, sizes: sizes
     minor: bool = False
+    ranked: bool = True
 
     def of(self, sizes: Sizes) -> tuple[int, ...]:
         """The axis's sizes among others."""
@@ -80,12 +83,13 @@ def points(axes: Sequence[Axis[Problem, Sizes]], spec: Problem, target: Target, 
 
 
 def around(axes: Sequence[Axis[Problem, Sizes]], spec: Problem, target: Target, sizes: Sizes) -> Iterator[Sizes]:
-    """The sizes of which one is the next smaller or larger option."""
+    """The sizes of which one is the next smaller or larger option, or any other one where options are not ranked."""
     for axis in axes:
         for name in axis.sizes:
             options = along(axis, name, spec, target, sizes)
             at = options.index(getattr(sizes, name))
-            for option in (*options[max(at - 1, 0) : at], *options[at + 1 : at + 2]):
+            near = slice(max(at - 1, 0), at + 2) if axis.ranked else slice(None)
+            for option in (each for each in options[near] if each != options[at]):
                 others = tuple(option if each == name else getattr(sizes, each) for each in axis.sizes)
                 yield axis.at(spec, target, sizes, others)
 
@@ -209,6 +213,29 @@ def both_loops(spec: MatmulSpec, sizes: Blocking) -> bool:
     return sizes.mr < min(sizes.mc, spec.m) and sizes.nr < min(sizes.nc, spec.n)
 
 
+def block_loops(spec: MatmulSpec, target: Target, sizes: Blocking) -> list[str]:
+    """The loops over blocks that `packed` can have in any order: whatever it is, each element of C is summed from the first block of K on.
+
+    A packed B that others share has the order of its panels in its format. Blocks of whole rows, and of a batch that shares its B, are
+    around what they share, and slices are prefetched into tile registers' loops as they are.
+    """
+    shared = len(spec.b_axes) < len(spec.batch)
+    if spec.dynamic or spec.has_rows or spec.b_packed or shared or target.dot(*spec.multiplied).is_tile:
+        return []
+    loops = {"jc": sizes.nc < spec.n, "pc": sizes.kc < spec.k and not spec.fused, "ic": sizes.mc < spec.m}
+    return [name for name, there in loops.items() if there]
+
+
+def _packed_nest(spec: MatmulSpec, target: Target, sizes: Blocking) -> Options:
+    orders = factorial(len(block_loops(spec, target, sizes)))
+    return [(each,) for each in range(orders)] if orders > 1 else ()
+
+
+def _strip_nest(spec: MatmulSpec, target: Target, sizes: Blocking) -> Options:
+    """Either of the loops over strips of B and blocks of K."""
+    return [(0,), (1,)] if sizes.nc < spec.n and sizes.kc < spec.k else ()
+
+
 def _order(spec: MatmulSpec, target: Target, sizes: Blocking) -> Options:
     return [(0,), (1,)] if both_loops(spec, sizes) else ()
 
@@ -220,6 +247,8 @@ def _packed_order(spec: MatmulSpec, target: Target, sizes: Blocking) -> Options:
 
 LOWERED = ("unroll", "ahead", "across")
 """The sizes that the lowering of a function goes by."""
+ORDERS = ("order", "nest")
+"""The choices that are orders of loops, and no sizes."""
 _UNROLL, _ORDER = Axis(("unroll",), _unroll, minor=True), Axis(("order",), _order, minor=True)
 _ACROSS = Axis(("across",), _across, minor=True)
 _IN_PLACE = Axis(("ahead",), prefetching.in_place, minor=True)
@@ -230,6 +259,7 @@ PACKED = (
     Axis(("nc",), _packed_nc),
     _UNROLL,
     Axis(("order",), _packed_order, minor=True),
+    Axis(("nest",), _packed_nest, minor=True, ranked=False),
     Axis(("ahead",), prefetching.packed, minor=True),
     _ACROSS,
 )
@@ -243,6 +273,7 @@ STREAMED = (
     Axis(("nc",), _streamed_nc),
     _UNROLL,
     _ORDER,
+    Axis(("nest",), _strip_nest, minor=True),
     Axis(("ahead",), prefetching.streamed, minor=True),
     _ACROSS,
 )

@@ -6,10 +6,13 @@ A tuner changes the choice in the schedule's text, and so can anybody; MLIR refu
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Sequence
 from dataclasses import asdict
+from functools import partial
 from typing import Any
 
+from tilewright.errors import ScheduleError
 from tilewright.mlir import ir
 from tilewright.mlir.dialects import transform
 from tilewright.mlir.dialects.transform import tune
@@ -76,6 +79,28 @@ def ordered(spec: MatmulSpec, now: Blocking, nest: Callable[[bool], steps.Handle
     return found
 
 
+def permuted(
+    loops: Sequence[str], build: Callable[[Sequence[str]], list[steps.Handle]], number: int, *, handles: int = 0
+) -> list[steps.Handle]:
+    """Steps for each order of some loops over blocks, of which order `number` is taken: `build` makes them, and returns so many handles.
+
+    Orders are counted as `itertools.permutations` does: 0 is that of `loops`. Steps of several places that depend on it are one choice.
+
+    Raises:
+        ScheduleError: There is no order of that number.
+    """
+    orders = list(itertools.permutations(loops))
+    if number >= len(orders):
+        raise ScheduleError(
+            f"nest is {number}",
+            where="schedule parameters",
+            expected=f"at most {len(orders) - 1}: the loops over blocks are {', '.join(loops) or 'as they have to be'}",
+        )
+    if len(orders) == 1:
+        return build(loops)
+    return alternatives("nest", [partial(build, each) for each in orders], number, handles=handles)
+
+
 def lower_by(functions: steps.Handle, name: str, size: steps.Size) -> None:
     """Gives the lowering of functions a number: what ``unroll``, ``ahead`` and ``across`` of a strategy's sizes say.
 
@@ -102,7 +127,7 @@ def sizes(
     """The sizes of a strategy by name: a knob for each that may vary while the schedule's loops stay as they are, others as they are.
 
     In the text, beside the knobs, a constraint between two: ``transform.match.param.cmpi lt %mr, %mc``. Sizes that the lowering of
-    `functions` goes by are recorded there. The order of loops is for the strategy to leave open (`ordered`).
+    `functions` goes by are recorded there. Orders of loops are for the strategy to leave open (`ordered`, `permuted`).
 
     Args:
         axes: What the strategy's sizes may be.
@@ -144,7 +169,7 @@ def _open(
                 options = space.kept(options, size, extents[name], padded=padded)
                 options = space.kept(options, size, around.get(name, extents[name]), padded=padded)
                 options = [each for each in options if (each % unit == 0) == (size % unit == 0)]
-            if len(options) > 1 and name != "order":
+            if len(options) > 1 and name not in space.ORDERS:
                 found[name] = knob(name, options, size)
     predicates = transform.MatchCmpIPredicate
     for small, large in (("mr", "mc"), ("nr", "nc")):
