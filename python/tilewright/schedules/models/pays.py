@@ -22,6 +22,11 @@ _ROWS_TO_LEAVE_L2 = 128
 every few rows. On Zen 3 with 512 KiB, f32, packed over unpacked, with 96, 200 and 400 rows, columns x depth: 512 x 512 1.42, 1.36, 1.24;
 2048 x 64 1.23, 1.64, 1.86; 300 x 300 1.08, 1.13, 1.18; 128 x 512 1.05, 1.11, 1.15; 256 x 256 0.96, 1.23, 1.04; of smaller ones 200 x 200
 0.93, 0.92, 0.94; 64 x 64 0.93, 0.94, 0.93."""
+_CROWDED = 2
+"""Times as many rows of B as have a line each in L1, from which on as many rows of A repay packing it: rows of a power of two bytes are in
+the same sets. On Zen 3, unpacked and packed, in GFLOP/s, and those times: f32 16384 x 64 x 256 79, 90 (2), 1024 x 256 x 64 77, 94 (2),
+1024 x 512 x 64 77, 94 (4), 65536 x 64 x 64 93, 85 (0.5), 8192 x 200 x 100 88, 75 (0.2); f64 4096 x 256 x 64 36, 44 (4), 1024 x 512 x 16
+27, 36 (2), 16384 x 64 x 64 42, 42 (1), 65536 x 24 x 64 39, 35 (0.1)."""
 _ROWS_STREAMED_NARROW = 16
 """Rows up to which, with so few, a B is streamed that may be packed: a tile's lines of each row come from beyond L1 again for every six
 rows. On Zen 3, f32, streamed and packed, in GFLOP/s: 12, 24, 48 x 2048 x 2048 48 and 43, 51 and 60, 54 and 73; 12, 24, 48 x 4096 x 1024
@@ -264,7 +269,8 @@ def _copies_b(spec: MatmulSpec, target: Target) -> bool:
     far = spec.a_transposed and b_bytes >= held_bytes(target) // 2
     narrow = target.vector_registers < blocking.MANY_REGISTERS
     if narrow and spec.rows_of_b >= _ROWS_TO_LEAVE_L2 and not spec.b_transposed:
-        return b_bytes >= target.l2.bytes // 2
+        crowded = spec.k >= _CROWDED * blocking.rows_in(target.l1, spec.n * element.bytes)
+        return crowded or b_bytes >= target.l2.bytes // 2
     least = _ROWS_TO_PACK_NARROW if narrow else ROWS_TO_PACK
     return spec.rows_of_b >= (_ROWS_FROM_MEMORY if far else least) and b_bytes > _L2_SHARES * target.l2.bytes
 
