@@ -55,7 +55,7 @@ setup-torch: setup ## Install torch into an environment of its own, and build th
 setup-cluster: setup ## Install Dask, Ray, mpi4py, Open MPI and MPICH, for tests on many workers (100 MB; skipped, with the reason, where it cannot)
 	@$(BIN)/python tools/setup/cluster.py
 
-demo: setup ## The main job on real shapes: speed, share of the peak, against numpy (OpenBLAS) and MKL
+demo: setup ## The main job on real shapes: speed, share of the peak, against numpy (OpenBLAS), MKL and other libraries that are installed, in some minutes
 	@$(BIN)/tilewright bench --suite square --suite bert --dtype f32 --threads 1
 
 setup-bench: setup ## Install the libraries that bench compares with, each into an environment of its own (3.5 GB)

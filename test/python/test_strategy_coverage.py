@@ -181,7 +181,8 @@ def test_the_code_of_strategies_for_gpus_runs(strategy):
             c = matrix(m, n, whole, np.float32, chance)
             assert np.array_equal(kernel(a, b, out=c), a.astype(np.float32) @ b.astype(np.float32)), (m, n, k)
     assert any(strategy in each.title for each in seen.kernels)
-    seen.check(LEAST)
+    for each in seen.kernels:  # Of unaligned rows too, by whichever strategy.
+        assert 100 * each.ran >= LEAST * each.instructions, str(seen)
 
 
 @pytest.mark.parametrize("strategy", ATTENTION)

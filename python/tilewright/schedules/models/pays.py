@@ -24,9 +24,9 @@ every few rows. On Zen 3 with 512 KiB, f32, packed over unpacked, with 96, 200 a
 0.93, 0.92, 0.94; 64 x 64 0.93, 0.94, 0.93."""
 _CROWDED = 2
 """Times as many rows of B as have a line each in L1, from which on as many rows of A repay packing it: rows of a power of two bytes are in
-the same sets. On Zen 3, unpacked and packed, in GFLOP/s, and those times: f32 16384 x 64 x 256 79, 90 (2), 1024 x 256 x 64 77, 94 (2),
-1024 x 512 x 64 77, 94 (4), 65536 x 64 x 64 93, 85 (0.5), 8192 x 200 x 100 88, 75 (0.2); f64 4096 x 256 x 64 36, 44 (4), 1024 x 512 x 16
-27, 36 (2), 16384 x 64 x 64 42, 42 (1), 65536 x 24 x 64 39, 35 (0.1)."""
+the same sets. On Zen 3, unpacked and packed, in GFLOP/s, and those times: f32 16384 x 256 x 64 90, 93 (2), 1024 x 256 x 64 86, 96 (2),
+1024 x 512 x 64 76, 94 (4), 256 x 128 x 256 99, 94 (4), 65536 x 64 x 64 92, 86 (0.5), 4096 x 200 x 64 94, 74 (0.1); f64 4096 x 256 x 64
+36, 45 (4), 65536 x 24 x 64 40, 35 (0.1). Of 71 shapes from twice as many on, 0.92 to 2.46 of the speed of unpacked code."""
 _ROWS_STREAMED_NARROW = 16
 """Rows up to which, with so few, a B is streamed that may be packed: a tile's lines of each row come from beyond L1 again for every six
 rows. On Zen 3, f32, streamed and packed, in GFLOP/s: 12, 24, 48 x 2048 x 2048 48 and 43, 51 and 60, 54 and 73; 12, 24, 48 x 4096 x 1024
