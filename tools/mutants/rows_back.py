@@ -27,8 +27,8 @@ ROWS = (
     ),
     Mutant(
         "emit/mca.py",
-        'cycles = max(steady, tile_model.chain(loop), *busy.values())',
-        'cycles = max(steady, *busy.values())',
+        "cycles = max(steady, tile_model.chain(loop), *busy.values())",
+        "cycles = max(steady, *busy.values())",
         ("test_amx.py", "test_hotloop.py", "emit/sapphirerapids.test"),
     ),
     Mutant(
