@@ -21,6 +21,7 @@
 #include "llvm/Support/TargetSelect.h"
 #include "llvm/Support/raw_ostream.h"
 #include "llvm/Target/TargetMachine.h"
+#include "llvm/Transforms/Scalar/LoopUnrollPass.h"
 
 #include <chrono>
 #include <memory>
@@ -191,6 +192,24 @@ CodeGenOptLevel codeGenLevel(int level) {
   return levels[level];
 }
 
+/// LLVM prints its early full unrolling without the level on which its threshold depends, and reads it as that of O2.
+constexpr StringLiteral kFullUnroll = "loop-unroll-full";
+
+/// The same pass with its level, as `readFullUnroll` reads it.
+std::string fullUnrollOf(int level) { return (kFullUnroll + "<O" + Twine(level) + ">").str(); }
+
+void readFullUnroll(PassBuilder &builder) {
+  builder.registerPipelineParsingCallback(
+      [](StringRef name, LoopPassManager &loops, ArrayRef<PassBuilder::PipelineElement>) {
+        for (int level : {1, 2, 3})
+          if (name == fullUnrollOf(level)) {
+            loops.addPass(LoopFullUnrollPass(level));
+            return true;
+          }
+        return false;
+      });
+}
+
 OptimizationLevel optimizationLevel(int level) {
   checkLevel(level);
   const OptimizationLevel levels[] = {OptimizationLevel::O0, OptimizationLevel::O1, OptimizationLevel::O2,
@@ -216,36 +235,40 @@ std::string tilewright::codegen::defaultPasses(const Machine &machine, int level
   std::unique_ptr<TargetMachine> target = createMachine(machine, codeGenLevel(level));
   PassInstrumentationCallbacks names;
   PassBuilder builder(target.get(), PipelineTuningOptions(), std::nullopt, &names);
-  std::string text;
+  std::string text, fullUnroll = fullUnrollOf(level);
   raw_string_ostream stream(text);
-  builder.buildPerModuleDefaultPipeline(optimizationLevel(level)).printPipeline(stream, [&names](StringRef pass) {
+  builder.buildPerModuleDefaultPipeline(optimizationLevel(level)).printPipeline(stream, [&](StringRef pass) {
     StringRef name = names.getPassNameForClassName(pass);
-    return name.empty() ? pass : name;
+    return name == kFullUnroll ? StringRef(fullUnroll) : name.empty() ? pass : name;
   });
   return text;
 }
 
 std::string tilewright::codegen::optimize(const std::string &ir, const Machine &machine, int level,
-                                          const std::optional<std::string> &passes, PassRuns *watch) {
+                                          const Passes &passes, PassRuns *watch) {
   return guarded(ir, machine, codeGenLevel(level), [&](Compilation &compilation) {
     LoopAnalysisManager loops;
     FunctionAnalysisManager functions;
     CGSCCAnalysisManager callGraph;
     ModuleAnalysisManager modules;
     PassInstrumentationCallbacks callbacks;
+    callbacks.registerShouldRunOptionalPassCallback([&](StringRef pass, Any) {
+      return passes.without.empty() || !is_contained(passes.without, callbacks.getPassNameForClassName(pass));
+    });
     if (watch)
       recordPasses(callbacks, *compilation.module, *watch);
-    PassBuilder builder(compilation.machine.get(), PipelineTuningOptions(), std::nullopt, watch ? &callbacks : nullptr);
+    PassBuilder builder(compilation.machine.get(), PipelineTuningOptions(), std::nullopt, &callbacks);
     builder.registerModuleAnalyses(modules);
     builder.registerCGSCCAnalyses(callGraph);
     builder.registerFunctionAnalyses(functions);
     builder.registerLoopAnalyses(loops);
     builder.crossRegisterProxies(loops, functions, callGraph, modules);
+    readFullUnroll(builder);
     ModulePassManager pipeline;
-    if (!passes)
+    if (!passes.list)
       pipeline = builder.buildPerModuleDefaultPipeline(optimizationLevel(level));
-    else if (!passes->empty())
-      if (Error error = builder.parsePassPipeline(pipeline, *passes))
+    else if (!passes.list->empty())
+      if (Error error = builder.parsePassPipeline(pipeline, *passes.list))
         throw CodegenError("cannot read the passes: " + toString(std::move(error)));
     pipeline.run(*compilation.module, modules);
     return textOf(*compilation.module);

@@ -49,10 +49,17 @@ struct PassRuns {
 /// CodegenError.
 std::string defaultPasses(const Machine &machine, int level);
 
-/// `ir` after `passes`, as opt's -passes takes them; without, after LLVM's default pipeline of `level` (0 to 3). They
-/// go into `watch` where that is given. Throws CodegenError.
-std::string optimize(const std::string &ir, const Machine &machine, int level,
-                     const std::optional<std::string> &passes = std::nullopt, PassRuns *watch = nullptr);
+/// Passes that are run: a list, as opt's -passes takes it, or LLVM's default pipeline of a level; and of those, which
+/// names are left out.
+struct Passes {
+  std::optional<std::string> list;
+  std::vector<std::string> without;
+};
+
+/// `ir` after `passes`, whose default pipeline is that of `level` (0 to 3). They go into `watch` where that is given.
+/// Throws CodegenError.
+std::string optimize(const std::string &ir, const Machine &machine, int level, const Passes &passes = {},
+                     PassRuns *watch = nullptr);
 
 /// Code of `ir`, which is not optimized any further, position-independent. Multiplications and additions are fused only
 /// where the IR's flags say so. Throws CodegenError.

@@ -22,21 +22,22 @@
 namespace nb = nanobind;
 using namespace tilewright;
 
-using Passes = std::optional<std::string>;
+using List = std::optional<std::string>;
+using Names = std::vector<std::string>;
 
 static std::string optimize(const std::string &ir, std::string triple, std::string cpu, std::string features, int level,
-                            const Passes &passes) {
+                            const List &passes, const Names &without) {
   nb::gil_scoped_release release;
-  return codegen::optimize(ir, {std::move(triple), std::move(cpu), std::move(features)}, level, passes);
+  return codegen::optimize(ir, {std::move(triple), std::move(cpu), std::move(features)}, level, {passes, without});
 }
 
 static std::pair<std::string, std::vector<std::tuple<std::string, double, std::string>>>
 optimizeWatched(const std::string &ir, std::string triple, std::string cpu, std::string features, int level,
-                const Passes &passes, bool texts) {
+                const List &passes, const Names &without, bool texts) {
   nb::gil_scoped_release release;
   codegen::PassRuns watch{texts, {}};
   codegen::Machine machine{std::move(triple), std::move(cpu), std::move(features)};
-  std::string text = codegen::optimize(ir, machine, level, passes, &watch);
+  std::string text = codegen::optimize(ir, machine, level, {passes, without}, &watch);
   std::vector<std::tuple<std::string, double, std::string>> runs;
   for (codegen::PassRun &run : watch.runs)
     runs.emplace_back(std::move(run.pass), run.seconds, std::move(run.after));
@@ -79,11 +80,12 @@ NB_MODULE(_codegen, m) {
   m.attr("llvm_version") = LLVM_VERSION_STRING;
   m.def(
       "optimize", &optimize, nb::arg("llvmir"), nb::kw_only(), nb::arg("triple"), nb::arg("cpu"), nb::arg("features"),
-      nb::arg("level") = 3, nb::arg("passes") = nb::none(),
-      "LLVM IR text after passes, as opt's -passes takes them; without, after LLVM's default pipeline of that level (0 "
-      "to 3) for the machine.");
+      nb::arg("level") = 3, nb::arg("passes") = nb::none(), nb::arg("without") = Names(),
+      "LLVM IR text after passes, as opt's -passes takes them, or after LLVM's default pipeline of that level (0 to 3) "
+      "for the machine; passes of the names in `without` are left out.");
   m.def("optimize_watched", &optimizeWatched, nb::arg("llvmir"), nb::kw_only(), nb::arg("triple"), nb::arg("cpu"),
-        nb::arg("features"), nb::arg("level") = 3, nb::arg("passes") = nb::none(), nb::arg("texts") = true,
+        nb::arg("features"), nb::arg("level") = 3, nb::arg("passes") = nb::none(), nb::arg("without") = Names(),
+        nb::arg("texts") = true,
         "The same, and the runs of passes in their order: name, seconds, and the module after those that changed it, "
         "where texts are wanted.");
   m.def("default_passes", &defaultPasses, nb::kw_only(), nb::arg("triple"), nb::arg("cpu"), nb::arg("features"),

@@ -122,3 +122,37 @@ def test_nothing_goes_to_stderr(tmp_path: Path):
         [sys.executable, "-I", "-c", program], capture_output=True, text=True, check=True, cwd=tmp_path
     )
     assert done.stderr == ""
+
+
+_LOOP = """
+define void @f(ptr %p) {
+  br label %l
+l:
+  %i = phi i64 [0, %0], [%n, %l]
+  store volatile i64 %i, ptr %p
+  %n = add i64 %i, 1
+  %c = icmp ult i64 %n, 100
+  br i1 %c, label %l, label %e
+e:
+  ret void
+}
+"""
+"""A loop that O3 unrolls as a whole early, and O2 does not."""
+
+
+def test_a_pipeline_as_text_unrolls_as_far_as_the_pipeline():
+    runs = [
+        _codegen.optimize(_LOOP, passes=passes, level=level, **V3)
+        for level in (2, 3)
+        for passes in (None, _codegen.default_passes(level=level, **V3))
+    ]
+    assert runs[0] == runs[1]
+    assert runs[2] == runs[3]
+    assert runs[0] != runs[2]
+
+
+def test_passes_are_left_out_by_name():
+    texts = [_codegen.optimize(_LOOP, without=without, **V3) for without in ([], ["loop-unroll-full", "loop-unroll"])]
+    assert [text.count("store volatile") for text in texts] == [100, 1]
+    _, runs = _codegen.optimize_watched(_LOOP, without=["instcombine"], **V3)
+    assert "instcombine" not in [name for name, *_ in runs]

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import count
 from types import MappingProxyType
@@ -103,8 +103,12 @@ def name_of(text: str) -> str:
 
 def required(line: Line) -> str:
     """A pipeline of MLIR's without the passes that only make a kernel faster; empty where none is left."""
-    optional = _OPTIONAL.get(line.stage, frozenset())
-    return _text(_kept(_read(line.pipeline), lambda _, text: name_of(text) not in optional))
+    return without(line.pipeline, _OPTIONAL.get(line.stage, frozenset()))
+
+
+def without(pipeline: str, names: Collection[str]) -> str:
+    """A pipeline without the passes of these names, wherever they stand; empty where none is left."""
+    return _text(_kept(_read(pipeline), lambda _, text: name_of(text) not in names))
 
 
 def joined(first: str, taken: int, second: str, left: int) -> str:
