@@ -28,13 +28,15 @@ def optimize(llvmir: str, target: Target | GpuTarget) -> str:
         llvmir += za_state.text(target.feature_string, tables="!llvm.dbg.cu" in llvmir)
     machine = {"triple": target.triple, "cpu": target.cpu, "features": target.feature_string}
     passes = chosen_passes.of_llvm("llvmir", lambda level: _default_passes(level, machine), _LEVEL)
-    asked = {"level": _LEVEL, "passes": passes, "without": _WITHOUT if passes is None else ()}
+    without = _WITHOUT if passes is None else ()
     with instrument.group("llvmir", "LLVM's passes", "ll", lambda: llvmir) as group:
         try:
             if group is None:
-                return _codegen.optimize(llvmir, **asked, **machine)
+                return _codegen.optimize(llvmir, level=_LEVEL, passes=passes, without=without, **machine)
             texts = group.text is not None
-            text, runs = _codegen.optimize_watched(llvmir, texts=texts, **asked, **machine)
+            text, runs = _codegen.optimize_watched(
+                llvmir, level=_LEVEL, passes=passes, without=without, texts=texts, **machine
+            )
         except ValueError as e:
             raise LoweringError(str(e), stage="llvmir") from None
         for name, seconds, after in runs:
