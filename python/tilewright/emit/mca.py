@@ -88,7 +88,7 @@ class Analysis:
         bound: Cycles of an iteration if nothing but multiply-adds cost time, at the target's rate; 0 when there is none.
             Multiply-adds are dot products too, and products of tiles, as `tile_model` has them.
         costs: One entry an instruction.
-        json: llvm-mca's JSON report.
+        json: llvm-mca's JSON report of the shorter of two simulations.
         text: llvm-mca's report for people, with its analysis of the bottleneck; empty where nobody wants it.
         notes: What the model has otherwise than the core.
     """
@@ -166,17 +166,17 @@ def analyze(loop: HotLoop, target: Target, *, cpu: str | None = None, report: bo
     lines[:0] = _settings(loop)
     half = max(_LEAST_ITERATIONS, _SIMULATED_INSTRUCTIONS // max(1, len(lines))) // 2
     command = _command(tool, target, cpu)
-    wanted = [[*command, f"-iterations={half}", "-json", *_TOTALS], [*command, f"-iterations={2 * half}", "-json"]]
+    wanted = [[*command, f"-iterations={half}", "-json"], [*command, f"-iterations={2 * half}", "-json", *_TOTALS]]
     if report:
         wanted.append([*command, f"-iterations={2 * half}", "-bottleneck-analysis"])
     with ThreadPoolExecutor() as threads:
-        shorter, said, *text = threads.map(lambda each: _run(each, lines), wanted)
+        said, longer, *text = threads.map(lambda each: _run(each, lines), wanted)
     data = _parse(said, tool)
     summary = _summary(data)
     details: list[dict[str, Any]] = data["CodeRegions"][0]["InstructionInfoView"]["InstructionList"]
     costs = iter(InstructionCost(row["Latency"], row["RThroughput"], row["NumMicroOpcodes"]) for row in details)
     busy = tile_model.busy(loop)
-    steady = (summary["TotalCycles"] - _summary(_parse(shorter, tool))["TotalCycles"]) / half
+    steady = (_summary(_parse(longer, tool))["TotalCycles"] - summary["TotalCycles"]) / half
     cycles = max(steady, tile_model.chain(loop), *busy.values())
     return Analysis(
         cpu=cpu,

@@ -62,9 +62,9 @@ class Compiler:
             with self._spares.one(f"{page} {kind}") as worker:
                 start = time.perf_counter()  # Where one waits, that was at once.
                 answer = child.ask("", request, limits, worker, printed.append)
-            if kind == "compile":
-                analysis.add(answer, answer.pop("asm"), problem.target)
-                answer["flops"] = _operations(problem.spec)
+                if kind == "compile":  # Before the next child starts, which would take a core from llvm-mca.
+                    analysis.add(answer, answer.pop("asm"), problem.target)
+                    answer["flops"] = _operations(problem.spec)
         except child.EndedError as ended:
             printed.append(ended.output)
             answer = {"error": _ended(ended, problem, limits, self.limits)}
