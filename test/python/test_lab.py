@@ -132,7 +132,7 @@ def answered(**product: object):
     plan, _ = wanted.plan({"name": "schedule.mlir", "text": kind.own("")[0], "knobs": {}}, kind, untold)
     built = kind.build(plan, untold)
     answer = shown.stages(built.texts, built.seconds, kind.target) | kind.about(built, {})
-    analysis.add(answer, built.texts[kinds.code_stage(kind.target)], kind.target)
+    analysis.add(answer, analysis.of(built.texts[kinds.code_stage(kind.target)], kind.target))
     return kind, plan, answer
 
 

@@ -148,6 +148,7 @@ def ask(
     limits: Limits,
     started: Child | None = None,
     printed: Callable[[str], object] = lambda text: sys.stderr.write(text),
+    heard: Callable[[Mapping[str, str]], object] = lambda told: None,
 ) -> dict[str, Any]:
     """The answer of a worker module to `request`, which it gets as JSON.
 
@@ -157,6 +158,7 @@ def ask(
         limits: What it may take.
         started: A child that runs the module already and waits for its request; it is ended after the answer.
         printed: Gets what the child printed.
+        heard: Gets what the child tells before it answers, when it does.
 
     Raises:
         TilewrightError: What the child answered with.
@@ -172,6 +174,7 @@ def ask(
                 if _TOLD not in answer:
                     break
                 told |= answer[_TOLD]
+                heard(answer[_TOLD])
         except ChildEndedError as ended:
             reason = ended.reason if ended.status is not None else limits.too_long
             if limits.memory_mb is not None and _NO_MEMORY.search(ended.output):

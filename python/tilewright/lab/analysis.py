@@ -18,52 +18,49 @@ _MOST = 1 << 21
 """Characters of code that are analyzed."""
 
 
-def add(answer: dict[str, Any], code: str, target: Target | GpuTarget) -> None:
-    """Adds to an answer the analysis of a hot loop, or what a GPU's kernel takes; or why that is missing.
+def of(code: str, target: Target | GpuTarget) -> dict[str, Any]:
+    """The hot loop of a processor's code, or what a GPU's kernel takes; or why that is missing.
 
-    An answer of NVIDIA's gets the code that `machine` reads.
+    That of NVIDIA's has the code that `machine` reads.
     """
-    answer |= {"hot": None, "cost": None, "note": None}
+    found: dict[str, Any] = {"hot": None, "cost": None, "note": None}
     if len(code) > _MOST:
-        answer["note"] = f"The code has {len(code)} characters; that of up to {_MOST} is analyzed."
-    elif isinstance(target, GpuTarget):
-        _add_cost(answer, code, target)
-    else:
-        _add_hot_loop(answer, code, target)
+        return found | {"note": f"The code has {len(code)} characters; that of up to {_MOST} is analyzed."}
+    return found | (_cost(code, target) if isinstance(target, GpuTarget) else _hot_loop(code, target))
 
 
-def _add_hot_loop(answer: dict[str, Any], asm: str, target: Target) -> None:
+def add(answer: dict[str, Any], found: Mapping[str, Any]) -> None:
+    """Adds to an answer what `of` found, with what a block of a GPU's kernel takes besides."""
+    answer |= found
+    if answer["cost"]:
+        answer["cost"] = answer["block"] | answer["cost"]
+
+
+def _hot_loop(asm: str, target: Target) -> dict[str, Any]:
     loop = hotloop.hottest(asm, target.architecture)
     if loop is None:
-        answer["note"] = "No loop of this kernel does arithmetic: it is empty, or straight-line code."
-        return
+        return {"note": "No loop of this kernel does arithmetic: it is empty, or straight-line code."}
     try:
-        answer["hot"] = hot_report.report(loop, mca.analyze(loop, target, report=False), target)
+        return {"hot": hot_report.report(loop, mca.analyze(loop, target, report=False), target)}
     except TilewrightError as error:
-        answer["hot"] = hot_report.report(loop, None, target)
-        answer["note"] = f"The hot loop is not analyzed: {error}"
+        return {"hot": hot_report.report(loop, None, target), "note": f"The hot loop is not analyzed: {error}"}
 
 
-def _add_cost(answer: dict[str, Any], code: str, target: GpuTarget) -> None:
-    block = answer["block"]
+def _cost(code: str, target: GpuTarget) -> dict[str, Any]:
     try:
         if target.family == "nvidia":
             made = ptxas.assemble_text(code, target.cpu)
-            cost = gpu_cost.Cost(made.registers, made.spill_bytes, block["shared_bytes"], {})
-            answer["cubin"] = base64.b64encode(made.cubin).decode()
-        elif target.family == "amd":
-            cost = gpu_cost.amd(code)
-        else:
-            answer["note"] = "There is no assembler for this target: drivers compile its shaders."
-            return
+            cost = {"registers": made.registers, "spills": made.spill_bytes, "mix": {}}
+            return {"cost": cost, "cubin": base64.b64encode(made.cubin).decode()}
+        if target.family == "amd":
+            return {"cost": asdict(gpu_cost.amd(code))}
     except TilewrightError as error:
-        answer["note"] = f"The machine code is missing: {error}"
-        return
-    answer["cost"] = asdict(cost) | {"threads": block["threads"]}
+        return {"note": f"The machine code is missing: {error}"}
+    return {"note": "There is no assembler for this target: drivers compile its shaders."}
 
 
 def machine(cubin: str, target: GpuTarget) -> dict[str, Any]:
-    """The machine code that `add` had assembled: its lines with their places, and its instructions that multiply or copy, by kind.
+    """The machine code that `of` had assembled: its lines with their places, and its instructions that multiply or copy, by kind.
 
     It comes behind the answer: NVIDIA's disassembler takes as long to start as everything else.
 

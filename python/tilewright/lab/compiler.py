@@ -5,6 +5,8 @@ from __future__ import annotations
 
 import re
 import time
+from collections.abc import Mapping
+from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any
 
 from tilewright.emit import child
@@ -12,7 +14,7 @@ from tilewright.errors import LoweringError, ScheduleError, TilewrightError
 from tilewright.lab import analysis
 from tilewright.lab.problem import Problem, Spec
 from tilewright.lab.sandbox import Sandbox
-from tilewright.lab.spares import Spares
+from tilewright.lab.spares import CODE, Spares
 from tilewright.processes.child import ChildEndedError
 from tilewright.runtime import runners
 from tilewright.schedules import select
@@ -35,6 +37,7 @@ class Compiler:
         """Starts children in `sandbox`, each of which may take `limits`; so many wait for work."""
         self.sandbox, self.limits = sandbox, limits
         self._spares = Spares(sandbox, spares)
+        self._analysts = ThreadPoolExecutor()
 
     def __enter__(self) -> Compiler:
         """The compiler itself."""
@@ -43,6 +46,7 @@ class Compiler:
     def __exit__(self, *_: object) -> None:
         """Ends the children."""
         self._spares.__exit__()
+        self._analysts.shutdown()
 
     def answer(self, kind: str, problem: Problem, page: str) -> dict[str, Any]:
         """What a child answers, with ``error`` where the schedule is to blame, and what the schedule printed.
@@ -58,12 +62,18 @@ class Compiler:
         seconds = self.limits.seconds
         request = {**problem.request(kind), "seconds": seconds, "confined": not emulated}
         limits = child.Limits(seconds + _GRACE, self.limits.memory_mb)
+        analyses = list[Future[dict[str, Any]]]()
+
+        def heard(told: Mapping[str, str]) -> None:
+            if CODE in told:
+                analyses.append(self._analysts.submit(analysis.of, told[CODE], problem.target))
+
         try:
             with self._spares.one(f"{page} {kind}") as worker:
                 start = time.perf_counter()  # Where one waits, that was at once.
-                answer = child.ask("", request, limits, worker, printed.append)
+                answer = child.ask("", request, limits, worker, printed.append, heard)
                 if kind == "compile":  # Before the next child starts, which would take a core from llvm-mca.
-                    analysis.add(answer, answer.pop("asm"), problem.target)
+                    analysis.add(answer, analyses[0].result())
                     answer["flops"] = _operations(problem.spec)
         except child.EndedError as ended:
             printed.append(ended.output)

@@ -15,6 +15,8 @@ from tilewright.processes.child import Child
 _WORKER = "tilewright.lab.worker"
 READY = b"ready"
 """What a child sends when it waits for its request; the time before is none of the answer's."""
+CODE = "code"
+"""The key of the code, which a child tells as soon as it is made, to be analyzed while the child reads what else is shown."""
 _START_SECONDS = 60.0
 
 

@@ -23,7 +23,7 @@ from tilewright.errors import LoweringError, ScheduleError, SpecError, Tilewrigh
 from tilewright.knobs import overridden
 from tilewright.lab import filter, kinds, measuring, shown, wanted
 from tilewright.lab.kind import Kind
-from tilewright.lab.spares import READY
+from tilewright.lab.spares import CODE, READY
 from tilewright.runtime import step_trace
 from tilewright.targets import GpuTarget, require_runnable
 
@@ -59,9 +59,10 @@ def _compile(request: dict[str, Any], kind: Kind, tell: child.Tell) -> dict[str,
     plan, knobs = wanted.plan(request, kind, tell)
     with overridden(TILEWRIGHT_DEBUG_INFO="1"):
         built = kind.build(plan, tell)
-    code = {"asm": built.texts.get(kinds.code_stage(kind.target), ""), "knobs": knobs}
+    stage = kinds.code_stage(kind.target)
+    tell(stage, **{CODE: built.texts.get(stage, "")})
     about = kind.about(built, {each["name"]: each["selected"] for each in knobs})
-    return shown.stages(built.texts, built.seconds, kind.target) | about | code
+    return shown.stages(built.texts, built.seconds, kind.target) | about | {"knobs": knobs}
 
 
 def _trace(request: dict[str, Any], kind: Kind, tell: child.Tell) -> dict[str, Any]:
