@@ -3,7 +3,7 @@
 
 Writes docs/reference/results/lab.csv and, where there is a browser, the pictures of the lab in docs. Lines are of the hot loop's
 instructions, on GPUs of all that a kernel has. Attribution and sizes are the same on every machine with the same version of LLVM;
-times are the least of three, of a machine that does nothing else.
+times are the least of five, of a machine that does nothing else.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _KEPT = Path(__file__).parents[2] / "build/bench/lab.json"
 Row = tuple[object, ...]
 GROUPS = ("strategies", "gpus", "operators", "targets")
 COLUMNS = ("group", "example", "target", "instructions with a line, %", "edit to code, s", "page, KiB")
-_RUNS = 3
+_RUNS = 5
 _INSTRUCTION = {
     "sass": re.compile(r"\s+/\*[0-9a-f]{4,}\*/"),
     "asm": re.compile(r"\t[a-z]"),
