@@ -104,6 +104,21 @@ static Status cuMemcpyDtoHAsync(void *to, uintptr_t from, size_t bytes, void *st
   (void)stream, note("copy");
   return memcpy(to, (const void *)from, bytes), success;
 }
+static Status cuMemsetD8Async(uintptr_t to, unsigned char what, size_t bytes, void *stream) {
+  (void)stream, note("set");
+  return memset((void *)to, what, bytes), success;
+}
+static Status cuStreamCreate(void **stream, unsigned flags) {
+  (void)flags, note("stream");
+  return *stream = (void *)0x5000, success;
+}
+static Status cuStreamDestroy(void *stream) { return (void)stream, success; }
+static Status cuThreadExchangeStreamCaptureMode(int *mode) {
+  static int now = 0;
+  int before = now;
+  now = *mode;
+  return *mode = before, success;
+}
 static Status cuCtxSynchronize(void) { return note("synchronize"), success; }
 static Status cuStreamSynchronize(void *stream) {
   char line[64];
@@ -243,6 +258,10 @@ static const Entry entries[] = {
     ENTRY(cuMemFreeAsync),
     ENTRY(cuMemcpyHtoDAsync),
     ENTRY(cuMemcpyDtoHAsync),
+    ENTRY(cuMemsetD8Async),
+    ENTRY(cuStreamCreate),
+    ENTRY(cuStreamDestroy),
+    ENTRY(cuThreadExchangeStreamCaptureMode),
     ENTRY(cuCtxSynchronize),
     ENTRY(cuStreamSynchronize),
     ENTRY(cuGetErrorName),

@@ -327,15 +327,20 @@ def streams_of_other_libraries() -> None:
 
 @case
 def clusters() -> None:
-    spec = tw.MatmulSpec(m=256, n=64, k=128, a="bf16")
+    spec = tw.MatmulSpec(m=384, n=64, k=128, a="bf16")
     sizes = {"bm": 64, "bn": 64, "consumers": 1, "cluster": 2}
     kernel = gpu.compile(spec, SM_90A, "warpgroup", parameters=sizes)
     DRIVER.runs(kernel)
     operands = operands_of(spec)
     assert is_right(spec, kernel(*operands), operands), DRIVER.error
-    assert DRIVER.last["cluster"] == (2, 1, 1)
-    assert DRIVER.last["follows"]
+    assert (DRIVER.last["cluster"], DRIVER.last["follows"]) == ((2, 1, 1), 1)
     assert DRIVER.last["grid"] == (2, 1, 1)  # Of four multiprocessors one has no neighbor.
+    # Memory in which blocks leave sums for others: zeros are made once a stream, and are there again behind each launch.
+    kernel, before = gpu.compile(spec, SM_90A, "warpgroup", {**sizes, "cluster": 1, "streamed": 1}), DRIVER.count("set")
+    DRIVER.runs(kernel)
+    for stream, made in ((7, 1), (7, 1), (8, 2), (7, 2)):
+        assert is_right(spec, kernel(*operands, stream=stream), operands), DRIVER.error
+        assert DRIVER.count("set") - before == made
 
 
 @case

@@ -55,6 +55,13 @@ CASES: list[tuple[dict[str, Any], dict[str, int]]] = [
     # Parts of K, some of them empty; two tiles of each cluster.
     ({"m": 130, "n": 70, "k": 500, "a": "bf16", "c": "bf16", "epilogue": (tw.bias("n"),)}, {**SMALL, "split": 3}),
     ({"m": 60, "n": 70, "k": 150, "a": "i8", "layout": "nt"}, {**SMALL, "split": 4}),
+    # Steps of the last tiles, by 4 multiprocessors: 2 tiles in pieces of several blocks each; one of 14, with whole ones before;
+    # clusters of two; rows of C as columns; no steps.
+    ({"m": 130, "n": 60, "k": 1000, "a": "bf16"}, {**SMALL, "streamed": 1}),
+    ({"m": 860, "n": 130, "k": 330, "a": "bf16", "c": "bf16", "epilogue": (tw.bias("n"),)}, {**SMALL, "bn": 128, "streamed": 1}),
+    ({"m": 300, "n": 70, "k": 700, "a": "bf16", "c": "bf16"}, {**SMALL, "cluster": 2, "streamed": 1}),
+    ({"m": 13, "n": 300, "k": 700, "a": "i8", "layout": "nt"}, {"bm": 16, "bn": 128, "swapped": 1, "streamed": 1}),
+    ({"m": 130, "n": 70, "k": 0, "a": "bf16"}, {**SMALL, "streamed": 1}),
     # Rows of C are columns of instructions: as few as 8, and more than a box has.
     ({"m": 13, "n": 150, "k": 100, "a": "bf16", "c": "bf16"}, {}),
     ({"m": 1, "n": 70, "k": 1000, "a": "bf16", "layout": "nt", "epilogue": (tw.bias("n"), tw.residual("mn"))}, {}),
@@ -128,18 +135,26 @@ def test_sizes_follow_the_shape() -> None:
     assert chosen(None, None, None).cluster == 1
     few = chosen(5, 4096, 4096)
     assert (few.swapped, few.bm) == (True, 8)
-    assert 4096 // few.bn * few.split > 100  # Memory is read by most multiprocessors.
+    assert few.streamed or 4096 // few.bn * few.split > 100  # Memory is read by most multiprocessors.
     assert chosen(256, 256, 65536).split > 4
     assert chosen(256, 256, 256).split == 1
     # As many tiles of 128x256 as fill one round take less than two rounds of smaller ones.
     assert (chosen(2048, 2048, 2048).bm, chosen(2048, 2048, 2048).bn) == (128, 256)
     assert chosen(512, 4096, 4096).cluster == 2
+    # 72 tiles of 128x256 on 132 multiprocessors, and 800: a few more than six rounds. 512 nearly fill four.
+    assert chosen(1536, 1536, 8192).streamed
+    assert chosen(5120, 5120, 5120).streamed
+    assert not chosen(4096, 4096, 4096).streamed
     assert (chosen(8192, 8192, 8192, "f8E4M3FN").bk, chosen(8192, 8192, 8192, "f8E4M3FN").promote) == (128, 1)
     assert chosen(5, 4096, 4096, bm=64, consumers=1).swapped is False
     with pytest.raises(ScheduleError, match="at most 64x256"):
         chosen(None, None, None, bm=256)
     with pytest.raises(ScheduleError, match="pingpong"):
         chosen(None, None, None, pingpong=1, consumers=3, bm=64)
+    with pytest.raises(ScheduleError, match="neither pingpong nor split"):
+        chosen(None, None, None, streamed=1, split=2)
+    with pytest.raises(ScheduleError, match="products of a batch"):
+        sizes(tw.MatmulSpec(m=64, n=64, k=64, a="bf16", batch=(2,)), SM_90A, {"streamed": 1})
     with pytest.raises(ScheduleError, match="cluster=2"):
         chosen(None, None, None, cluster=2, split=2)
     with pytest.raises(ScheduleError, match="bm a multiple of 128"):
@@ -238,6 +253,7 @@ SASS: list[tuple[dict[str, Any], dict[str, int], dict[str, int]]] = [
     ({"a": "bf16", "c": "bf16"}, {"bn": 256, "cluster": 2}, {"HGMMA": 4, "UTMASTG": 4, "STSM": 16}),
     ({"a": "bf16", "c": "bf16"}, {"bn": 256, "cluster": 2, "beside": 2}, {"HGMMA": 4, "UTMALDG": 5}),
     ({"a": "f16", "c": "f16"}, {"bm": 64, "bn": 256, "pingpong": 1}, {"HGMMA": 4, "UTMASTG": 4, "STSM": 16}),
+    ({"a": "bf16", "c": "bf16"}, {"bn": 256, "cluster": 2, "streamed": 1}, {"UTMASTG": 4, "STG.E.128": 32, "LDG.E.128": 32}),
     ({"a": "bf16"}, {"bn": 128, "split": 8}, {"HGMMA": 4, "UTMASTG": 4}),
     ({"a": "bf16", "c": "bf16"}, {"bm": 64, "bn": 128, "swapped": 1}, {"HGMMA": 4, "UTMASTG": 1, "STSM": 4}),
     ({"a": "f32", "tf32": True, "layout": "nt"}, {"bn": 256}, {"HGMMA": 4}),

@@ -21,6 +21,7 @@ KINDS: dict[str, tuple[dict[str, Any], dict[str, int]]] = {
     "turns": ({"m": 512, "n": 64, "k": 320, "a": "bf16"}, {"bm": 64, "bn": 64, "stages": 3, "pingpong": 1}),
     "cluster": ({"m": 256, "n": 64, "k": 320, "a": "bf16", "c": "bf16"}, {**SMALL, "cluster": 2}),
     "square": ({"m": 256, "n": 128, "k": 320, "a": "bf16", "c": "bf16"}, {**SMALL, "cluster": 2, "beside": 2}),
+    "streamed": ({"m": 256, "n": 64, "k": 640, "a": "bf16", "c": "bf16"}, {**SMALL, "streamed": 1}),
     "split": ({"m": 128, "n": 128, "k": 256, "a": "bf16", "c": "bf16"}, {**SMALL, "split": 4}),
 }
 _CALL = r"\n[^\n]*call [^\n]*@llvm\.nvvm\."
@@ -58,6 +59,9 @@ BROKEN = {
     "blocks of a cluster begin before the other is ready": ("cluster", r"(fence\.mbarrier_init(?:.|\n)*?)" + _MEET, r"\1", "initialized"),
     "a block ends before the other has": ("cluster", _DRAIN, r"\1\2\3\4", "ended: "),
     "barrier objects are not fenced where blocks meet": ("cluster", _CALL + r"fence\.mbarrier_init[^\n]*", "", "race: .* initialized it"),
+    "sums are told to this block alone": ("streamed", r"(store atomic [^\n]*)\"device\"\) release", r'\1"block") release', "scope"),
+    "sums are awaited for this block alone": ("streamed", r"(load atomic [^\n]*)\"device\"\) acquire", r'\1"block") acquire', "scope"),
+    "nobody tells that sums are there": ("streamed", r"\n[^\n]*store atomic [^\n]* release[^\n]*", "", "deadlock|no end"),
     "sums are read before all have come": ("split", rf"(?<=, align 4){_MEET}|{_MEET}(?={_MEET})", "", "race|unwritten"),
     "sums are written while tiles are read": ("split", _CALL + r"barrier\.cta\.sync\.aligned\.count[^\n]*", "", "race"),
     "tiles are copied to where sums are, without a fence": ("split", _FENCE, "", "race"),

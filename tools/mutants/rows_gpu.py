@@ -115,6 +115,19 @@ ROWS = (
         ("test_gpu_warpgroup.py",),
     ),
     Mutant(
+        "codegen/gpu/streamed_order.py",
+        "        first = arith.subi(arith.maxui(self.begin, start), start)\n",
+        "        first = arith.subi(start, start)\n",
+        ("test_gpu_warpgroup.py",),
+    ),
+    Mutant(
+        "codegen/gpu/streamed_sums.py",
+        "                self._tell(at, warp, shared.i32(0), llvm.AtomicOrdering.monotonic)\n",
+        "                pass\n",
+        ("test_card.py",),
+    ),
+    Mutant("codegen/gpu/streamed_sums.py", '_SCOPE = "device"\n', '_SCOPE = "block"\n', ("test_gpu_warpgroup.py",)),
+    Mutant(
         "codegen/gpu/tile_order.py",
         "        height = arith.minui(arith.subi(rows, first), shared.i32(self.band))\n",
         "        height = shared.i32(self.band)\n",

@@ -34,6 +34,7 @@ DictionaryAttr tilewright::decisionAsDictionary(Attribute attribute) {
         number("cluster", groups.getCluster());
         number("beside", groups.getBeside());
         number("split", groups.getSplit());
+        flag("streamed", groups.getStreamed());
         flag("swapped", groups.getSwapped());
         number("band", groups.getBand());
         number("promote", groups.getPromote());

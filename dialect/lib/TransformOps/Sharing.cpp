@@ -78,6 +78,9 @@ LogicalResult SpecializeWarpGroupsOp::verify() {
   if (getPingpong() && (getConsumers() != 2 || getSplit() > 1))
     return emitOpError()
            << "pingpong: two consumers take turns, whose sums are not split: expected `consumers 2`, and no `split`";
+  if (getStreamed() && (getPingpong() || getSplit() > 1))
+    return emitOpError()
+           << "streamed: the steps of tiles are divided otherwise: expected neither `pingpong` nor `split`";
   if (getCluster() * getBeside() > 1 && (getSwapped() || getSplit() > 1))
     return emitOpError()
            << "cluster: blocks that share the tile of A or B are neither swapped nor split: expected one of them";
@@ -89,7 +92,7 @@ DiagnosedSilenceableFailure SpecializeWarpGroupsOp::applyToOne(transform::Transf
                                                                transform::ApplyToEachResultList &results,
                                                                transform::TransformState &state) {
   auto decision = WarpGroupsAttr::get(getContext(), getConsumers(), getPingpong(), getCluster(), getBeside(),
-                                      getSplit(), getSwapped(), getBand(), getPromote());
+                                      getSplit(), getStreamed(), getSwapped(), getBand(), getPromote());
   int64_t rows = kWarpGroupRows * (getPingpong() ? 1 : getConsumers());
   return getSwapped() ? share(rewriter, *this, target, 1, rows, decision)
                       : share(rewriter, *this, target, rows, 1, decision);

@@ -19,7 +19,7 @@ from tilewright.targets.gpu import GpuTarget
 
 Computed = MatmulSpec | Conv2dSpec | AttentionSpec
 """What is compiled for GPUs."""
-_DERIVED = ("threads", "blocks")
+_DERIVED = ("threads", "blocks", "workspace")
 """Properties of a strategy's sizes that a launch needs besides its fields."""
 
 

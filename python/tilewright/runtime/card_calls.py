@@ -16,7 +16,8 @@ from tilewright.operand import OperandSpec
 from tilewright.payload.attention_pass import AttentionPass
 from tilewright.runtime import cards, gpu_call, gpu_passes
 from tilewright.runtime.card_repeats import Repeats
-from tilewright.runtime.cards import Card, Loaded, checked
+from tilewright.runtime.cards import Card, Loaded
+from tilewright.runtime.cuda_core import checked
 from tilewright.runtime.device_arrays import DeviceArray, device_of, library_of, view
 from tilewright.runtime.gpu_call import ALIGNMENT, Array
 from tilewright.spec import MatmulSpec

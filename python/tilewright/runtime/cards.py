@@ -23,7 +23,8 @@ from tilewright.emit.pipeline import Record
 from tilewright.errors import LoweringError, TargetError
 from tilewright.runtime import cache_key, gpu_call
 from tilewright.runtime.cache_key import Compilation
-from tilewright.runtime.cuda_core import EMULATED, handle_of, packages
+from tilewright.runtime.card_workspaces import Workspaces
+from tilewright.runtime.cuda_core import EMULATED, checked, handle_of, packages
 from tilewright.runtime.gpu_call import Array
 from tilewright.runtime.launches import Launch
 from tilewright.targets.gpu import GpuTarget
@@ -137,18 +138,6 @@ def _is_reported(error: Exception) -> bool:
     return isinstance(error, RuntimeError) or type(error).__name__ in ("CUDAError", "OutOfMemoryError")
 
 
-def checked(result: tuple[Any, ...]) -> Any:  # noqa: ANN401 - of any of the driver's functions
-    """What a function of the driver's gave.
-
-    Raises:
-        RuntimeError: It failed.
-    """
-    status, *values = result
-    if int(status):
-        raise RuntimeError(f"{status.name} ({int(status)})")
-    return values[0] if values else None
-
-
 @contextmanager
 def current(card: Card) -> Iterator[Any]:
     """Makes a card the current one; afterwards what was current before is so again. Gives cuda-core's device."""
@@ -200,6 +189,7 @@ class Loaded:
             checked(self._driver.cuKernelSetAttribute(attribute, form.shared_bytes, kernel, device))
             self._function = self._driver.CUfunction(handle)  # A CUkernel is launched as one.
             self._processors = self._counted()
+            self._workspaces = Workspaces(self._driver)
 
     def bound(self, called: gpu_call.Problem, arrays: Sequence[Array]) -> Callable[[int], None]:
         """What launches it on these arrays, on the stream that it is given: all but the launch itself is done here, once.
@@ -216,27 +206,36 @@ class Loaded:
         start = ctypes.addressof(memory)
         maps = ctypes.create_string_buffer(_MAP_BYTES * (len(boxes) + 1))
         first = -(-ctypes.addressof(maps) // _MAP_BYTES) * _MAP_BYTES
-        places = [start + 8 * number for number in range(len(words))]
-        places += [first + _MAP_BYTES * number for number in range(len(boxes))]
-        for box, place in zip(boxes, places[len(words) :], strict=True):
+        operands = [start + 8 * number for number in range(len(words))]
+        mapped = [first + _MAP_BYTES * number for number in range(len(boxes))]
+        for box, place in zip(boxes, mapped, strict=True):
             self._encode(arrays, box, place)
-        pointers = (ctypes.c_void_p * len(places))(*places)
-        parameters = _Parameters(ctypes.addressof(pointers), (memory, maps, pointers))
-        driver, function, place = self._driver, self._function, parameters.place
-        configs: dict[int, Any] = {}
+        workspace = gpu_call.workspace(self.form, sizes)
+        driver, function = self._driver, self._function
+        prepared: dict[object, tuple[Any, _Parameters]] = {}
+
+        def prepare(stream: int) -> tuple[Any, _Parameters]:
+            config = self._config(sizes)
+            config.hStream = driver.CUstream(stream)
+            between, held = [], ctypes.c_int64()
+            if workspace:
+                with reported(f"memory for a kernel for {self.form.target.name}"):
+                    held.value = self._workspaces.of(stream, workspace)
+                between = [ctypes.addressof(held)]
+            places = [*operands, *between, *mapped]
+            pointers = (ctypes.c_void_p * len(places))(*places)
+            return config, _Parameters(ctypes.addressof(pointers), (memory, held, maps, pointers))
 
         def launch(stream: int) -> None:
             # One for each stream, which nothing changes: other threads may launch at the same time, and graphs capture it.
-            config = configs.get(stream)
-            if config is None:
-                config = self._config(sizes)
-                config.hStream = driver.CUstream(stream)
-                configs[stream] = config
-            (status,) = driver.cuLaunchKernelEx(config, function, place, 0)
+            key = Workspaces.key(stream) if workspace else stream
+            if key not in prepared:
+                prepared[key] = prepare(stream)
+            config, parameters = prepared[key]
+            (status,) = driver.cuLaunchKernelEx(config, function, parameters.place, 0)
             if status:
                 with reported(f"launching a kernel for {self.form.target.name}"):
                     checked((status,))
-            _ = parameters  # Keeps the memory.
 
         return launch
 

@@ -45,3 +45,15 @@ def _core() -> Any:  # noqa: ANN401 - a module of cuda-core
 def handle_of(kernel: Any) -> int:  # noqa: ANN401 - cuda-core's
     """The driver's handle of a kernel that cuda-core loaded; before 0.6 it has no public name."""
     return int(kernel.handle if hasattr(kernel, "handle") else kernel._handle)  # pyright: ignore[reportPrivateUsage]
+
+
+def checked(result: tuple[Any, ...]) -> Any:  # noqa: ANN401 - of any of the driver's functions
+    """What a function of the driver's gave.
+
+    Raises:
+        RuntimeError: It failed.
+    """
+    status, *values = result
+    if int(status):
+        raise RuntimeError(f"{status.name} ({int(status)})")
+    return values[0] if values else None

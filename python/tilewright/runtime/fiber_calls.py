@@ -37,12 +37,14 @@ def call(kernel: CardKernel, called: MatmulSpec | AttentionPass, arrays: Sequenc
         arguments: list[Any] = []
         for array, (shape, strides) in zip(each.arrays, gpu_call.laid_out(spec, each.spec, each.arrays), strict=True):
             arguments += [array, array, np.int64(0), *map(np.int64, shape), *map(np.int64, strides)]
+        sizes = gpu_call.launch(each.form, each.spec, _PROCESSORS)
+        if workspace := gpu_call.workspace(each.form, sizes):
+            arguments.append(np.zeros(workspace, np.uint8))
         for box in each.form.boxes:
             array = _some(_looped(spec, each.arrays, box.operand))
             arguments.append(
                 TensorMap(array, box.shape, box.swizzle, box.atom, writable=box.operand == last, by_value=True)
             )
-        sizes = gpu_call.launch(each.form, each.spec, _PROCESSORS)
         made[each.form.strategy](sizes, *arguments, seed=seed)
 
 

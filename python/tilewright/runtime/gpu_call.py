@@ -53,8 +53,15 @@ def launch(form: GpuStages, spec: Problem, processors: int) -> Launch:
     elif form.boxes:
         cluster, (columns, rows, entries) = sizes.blocks, blocks
         clusters = -(-rows // sizes.cluster) * -(-columns // getattr(sizes, "beside", 1))
-        blocks = min(clusters, max(1, processors // cluster)) * cluster, 1, entries
+        places = max(1, processors // cluster)
+        # Where blocks divide steps, tiles may be fewer than they.
+        blocks = (places if getattr(sizes, "streamed", False) else min(clusters, places)) * cluster, 1, entries
     return Launch(blocks, (sizes.threads, 1, 1), (cluster, 1, 1), dynamic_shared=form.shared_bytes)
+
+
+def workspace(form: GpuStages, sizes: Launch) -> int:
+    """Bytes of memory, zeros at first, that a kernel takes the address of behind its operands; 0 where it does not."""
+    return prod(sizes.grid) * getattr(form.sizes, "workspace", 0)
 
 
 def grid(spec: Problem, sizes: Any) -> tuple[int, int, int]:  # noqa: ANN401 - of any strategy

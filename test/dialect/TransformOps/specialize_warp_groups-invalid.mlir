@@ -72,3 +72,15 @@ module attributes {transform.with_named_sequence} {
     transform.yield
   }
 }
+
+// -----
+
+
+module attributes {transform.with_named_sequence} {
+  transform.named_sequence @__transform_main(%root: !transform.any_op {transform.readonly}) {
+    %blocks = transform.structured.match ops{["scf.forall"]} in %root : (!transform.any_op) -> !transform.any_op
+    // expected-error @+1 {{streamed: the steps of tiles are divided otherwise: expected neither `pingpong` nor `split`}}
+    transform.tilewright.specialize_warp_groups %blocks consumers 2 split 2 streamed : !transform.any_op
+    transform.yield
+  }
+}

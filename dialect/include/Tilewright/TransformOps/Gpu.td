@@ -98,6 +98,8 @@ def Tilewright_SpecializeWarpGroupsOp : Tilewright_TransformEachOp<"specialize_w
     - `cluster`: so many blocks below one another share the tile of B, of which each has a part copied to all (multicast).
     - `beside`: so many blocks beside one another share the tile of A likewise; a cluster has `cluster` times as many.
     - `split`: so many blocks, a cluster, have a part of the steps over K each, and add up their sums.
+    - `streamed`: blocks divide the steps over K of the last tiles, which would fill the chip in part, evenly among them, and add up sums of
+      the same tile through memory (stream-K).
     - `swapped`: C is computed as the transpose of the product of the transposes, for few rows.
     - `band`: rows of tiles that blocks go through together, column by column.
     - `promote`: steps over K after which sums are added to others in f32; 0 for never.
@@ -129,13 +131,13 @@ def Tilewright_SpecializeWarpGroupsOp : Tilewright_TransformEachOp<"specialize_w
   let arguments = (ins TransformHandleTypeInterface:$target, ConfinedAttr<I64Attr, [IntPositive]>:$consumers,
                        UnitAttr:$pingpong, DefaultValuedAttr<ConfinedAttr<I64Attr, [IntPositive]>, "1">:$cluster,
                        DefaultValuedAttr<ConfinedAttr<I64Attr, [IntPositive]>, "1">:$beside,
-                       DefaultValuedAttr<ConfinedAttr<I64Attr, [IntPositive]>, "1">:$split, UnitAttr:$swapped,
-                       DefaultValuedAttr<ConfinedAttr<I64Attr, [IntPositive]>, "8">:$band,
+                       DefaultValuedAttr<ConfinedAttr<I64Attr, [IntPositive]>, "1">:$split, UnitAttr:$streamed,
+                       UnitAttr:$swapped, DefaultValuedAttr<ConfinedAttr<I64Attr, [IntPositive]>, "8">:$band,
                        DefaultValuedAttr<ConfinedAttr<I64Attr, [IntNonNegative]>, "0">:$promote);
   let results = (outs);
   let assemblyFormat = [{
     $target `consumers` $consumers (`pingpong` $pingpong^)? (`cluster` $cluster^)? (`beside` $beside^)? (`split` $split^)?
-    (`swapped` $swapped^)? (`band` $band^)? (`promote` $promote^)? attr-dict `:` type($target)
+    (`streamed` $streamed^)? (`swapped` $swapped^)? (`band` $band^)? (`promote` $promote^)? attr-dict `:` type($target)
   }];
   let hasVerifier = 1;
 }

@@ -71,7 +71,7 @@ _SMALL: Mapping[str, Mapping[str, int]] = MappingProxyType(
 _MODES: tuple[tuple[str, Mapping[str, int]], ...] = (
     ("nn", {"bm": 128, "bn": 128, "cluster": 2}),
     ("nn", {"bm": 64, "bn": 64, "pingpong": 1}),
-    ("nn", {"bm": 16, "bn": 128, "swapped": 1, "split": 2}),
+    ("nn", {"bm": 16, "bn": 128, "swapped": 1, "streamed": 1}),
     ("tn", {"bm": 64, "bn": 128, "swapped": 1, "split": 2}),
     ("tt", {"bm": 64, "bn": 128, "swapped": 1}),
 )

@@ -21,7 +21,8 @@ from tilewright.errors import TilewrightError
 from tilewright.operator_specs import AttentionSpec, Conv2dSpec
 from tilewright.payload.samples import of_operator
 from tilewright.runtime import cards, gpu_call, gpu_passes
-from tilewright.runtime.cards import Card, Loaded, checked
+from tilewright.runtime.cards import Card, Loaded
+from tilewright.runtime.cuda_core import checked
 from tilewright.runtime.device_arrays import DeviceArray
 
 SPARE = 48

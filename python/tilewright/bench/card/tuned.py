@@ -11,7 +11,20 @@ from typing import Any
 from tilewright.bench.markdown import table
 
 Record = Mapping[str, Any]
-_SAME = ("bm", "bn", "bk", "stages", "consumers", "pingpong", "cluster", "beside", "split", "swapped", "band")
+_SAME = (
+    "bm",
+    "bn",
+    "bk",
+    "stages",
+    "consumers",
+    "pingpong",
+    "cluster",
+    "beside",
+    "split",
+    "streamed",
+    "swapped",
+    "band",
+)
 """The sizes that the model decides."""
 
 

@@ -18,10 +18,7 @@ from tilewright.codegen.gpu.barriers import meet_cluster, meet_consumers
 from tilewright.codegen.gpu.tma_stores import Chunk
 from tilewright.mlir import ir
 from tilewright.mlir.dialects import arith, llvm, nvvm
-from tilewright.schedules.gpu.warpgroup import WARP_GROUP, WarpGroupTile
-
-_BYTES = 4
-"""Bytes of a sum."""
+from tilewright.schedules.gpu.warpgroup import SUM_BYTES, WARP_GROUP, WarpGroupTile
 
 
 class PartialSums:
@@ -50,15 +47,16 @@ class PartialSums:
             offset = self._offset(chunk.group, number)
             kind = sums[chunk.group][number].type
             places = [llvm.getelementptr(pointer, block, [], [offset], byte, None) for block in blocks]
-            sums[chunk.group][number] = reduce(_add, [llvm.load(kind, place) for place in places])
+            sums[chunk.group][number] = reduce(plus, [llvm.load(kind, place) for place in places])
 
     def _place(self, warp: Index, lane: Index) -> Index:
-        return mul(add(mul(warp, WARP_GROUP // 4), lane), _BYTES)
+        return mul(add(mul(warp, WARP_GROUP // 4), lane), SUM_BYTES)
 
     def _offset(self, group: int, number: int) -> int:
         sums = self._sizes.across // 2
-        return (group * sums + number) * self._threads * _BYTES
+        return (group * sums + number) * self._threads * SUM_BYTES
 
 
-def _add(a: ir.Value, b: ir.Value) -> ir.Value:
+def plus(a: ir.Value, b: ir.Value) -> ir.Value:
+    """The sum of two sums."""
     return arith.addi(a, b) if isinstance(a.type, ir.IntegerType) else arith.addf(a, b)

@@ -123,12 +123,12 @@ class TensorRoles(Specialized):
         with when(self._is_second_warp()):
             self._tensor.free()
 
-    def _steps(self, over_k: ir.Operation) -> tuple[Index, ir.Value, ir.Value]:
+    def _steps(self, over_k: ir.Operation, number: ir.Value) -> tuple[Index, ir.Value, ir.Value]:
         """One step at least, which multiplies zeros: no thread writes to tensor memory.
 
         Where K is 0 it begins outside of A and B: what is there is zeros.
         """
-        lower, upper, steps = super()._steps(over_k)
+        lower, upper, steps = super()._steps(over_k, number)
         empty = arith.cmpi(arith.CmpIPredicate.eq, upper, value(0))
         first = arith.select(empty, value(self._sizes.bk), value(lower))
         return first, arith.maxui(upper, value(add(first, 1))), arith.maxui(steps, value(1))
@@ -140,7 +140,7 @@ class TensorRoles(Specialized):
         with loop(order.first(), order.count(), order.step(), carried) as (tile, (slot, parity, *buffer), _):
             buffers = Turn(*buffer)
             self._enter(before, order.place(tile))
-            lower, upper, _ = self._steps(over_k)
+            lower, upper, _ = self._steps(over_k, tile)
             self._buffers.await_empty(buffers)
             with loop(lower, upper, self._sizes.bk, [slot, parity]) as (k, carried, inner):
                 turn = Turn(*carried)

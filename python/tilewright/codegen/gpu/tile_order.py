@@ -87,6 +87,14 @@ class TileOrder:
         below, beside = self.in_cluster()
         return value(add(mul(down, self.cluster), below)), value(add(mul(right, self.beside), beside))
 
+    def share(self, number: ir.Value, steps: ir.Value) -> tuple[ir.Value, ir.Value] | None:
+        """The first of a block's steps over K of a tile, by its number, and the one behind its last; None for all there are."""
+        if self.split == 1:
+            return None
+        own = arith.ceildivui(steps, value(self.split))
+        first = arith.minui(arith.muli(own, self.rank()), steps)
+        return first, arith.minui(arith.addi(first, own), steps)
+
     def _groups(self) -> list[ir.Value]:
         """Rows and columns of groups of as many tiles as a cluster has."""
         both = (self.rows, self.cluster), (self.columns, self.beside)

@@ -36,6 +36,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
+from functools import partial
 
 from tilewright.build.constants import bits_of
 from tilewright.build.index import Index, add, div, less, mul, value, values
@@ -55,6 +56,7 @@ from tilewright.codegen.gpu.barriers import (
 )
 from tilewright.codegen.gpu.partial_sums import PartialSums
 from tilewright.codegen.gpu.ring import Ring, Turn, cluster_address
+from tilewright.codegen.gpu.streamed_sums import StreamedSums
 from tilewright.codegen.gpu.threads import Sharing
 from tilewright.codegen.gpu.tile_order import TileOrder
 from tilewright.codegen.gpu.tma_loads import axes_of, place_of, reads_of
@@ -83,6 +85,7 @@ class Specialized(Sharing):
         self._groups, self._sizes = groups, groups.sizes
         self._types = types
         self._boxes_of_c = boxes_of_c
+        self._streamed: StreamedSums | None = None
         self.boxes: list[Box] = []
         """How operands are copied, in the order of the tensor maps that the kernel takes."""
 
@@ -112,6 +115,11 @@ class Specialized(Sharing):
 
     def _specialize(self, before: list[ir.Operation], over_k: ir.Operation, after: list[ir.Operation]) -> None:
         """What each group of warps does."""
+        if self._sizes.streamed:
+            self._enter(before, (value(0), value(0)))
+            steps = self._steps(over_k, value(0))[2]
+            self._streamed = StreamedSums(self._sizes, self._workspace, self._order, steps)
+            self._order = self._streamed.order
         # One consumer of many sums has as many registers as a thread can have from the start.
         moved = self._sizes.consumers > 1 or self._sizes.resident > 1
         registers = REGISTERS[self._sizes.consumers] if moved else None
@@ -147,6 +155,8 @@ class Specialized(Sharing):
         self._check_room(ir.VectorType(over_k.results[0].type))
         self._memory = shared.allocate(sizes.stages * self._slot_bytes)
         arguments = list(body(function_of(self._loop)).arguments)
+        if sizes.streamed:
+            self._workspace = self._new_parameter()
         self._maps = [self._map(each.box(axes_of(arguments[each.operand]))) for each in tiles]
         rows, columns = self._tile_counts()
         self._order = TileOrder(rows, columns, sizes.band, sizes.cluster, sizes.beside, sizes.split)
@@ -196,10 +206,14 @@ class Specialized(Sharing):
     def _map(self, box: Box) -> ir.Value:
         """A new parameter of the kernel: the tensor map for a box."""
         self.boxes.append(box)
+        return self._new_parameter()
+
+    def _new_parameter(self) -> ir.Value:
+        """A new parameter of the kernel, a pointer, behind all others."""
         function = function_of(self._loop)
-        map_ = body(function).add_argument(ir.Type.parse("!llvm.ptr"), function.location)
+        made = body(function).add_argument(ir.Type.parse("!llvm.ptr"), function.location)
         retype(function)
-        return map_
+        return made
 
     def _tile_counts(self) -> list[ir.Value]:
         """Rows and columns of tiles: the extents of the loop over blocks."""
@@ -216,16 +230,15 @@ class Specialized(Sharing):
         axes = axes_of(operands[number])
         return BoxStores(self._sizes, element, box, self._map(box.of_rank(axes)))
 
-    def _steps(self, over_k: ir.Operation) -> tuple[Index, ir.Value, ir.Value]:
-        """The first and the last index along K of this block, and how many steps there are between them."""
+    def _steps(self, over_k: ir.Operation, number: ir.Value) -> tuple[Index, ir.Value, ir.Value]:
+        """The first and the last index along K of this block, of a tile by its number, and how many steps there are between them."""
         lower, upper, *_ = (self._of(operand) for operand in over_k.operands)
-        bk, split = value(self._sizes.bk), self._sizes.split
+        bk = value(self._sizes.bk)
         steps = arith.ceildivui(upper, bk)
-        if split == 1:
+        share = self._order.share(number, steps)
+        if share is None:
             return lower, upper, steps
-        own = arith.ceildivui(steps, value(split))
-        first = arith.minui(arith.muli(own, self._order.rank()), steps)
-        last = arith.minui(arith.addi(first, own), steps)
+        first, last = share
         return arith.muli(first, bk), arith.minui(arith.muli(last, bk), upper), arith.subi(last, first)
 
     def _over_tiles(self, first: ir.Value, step: ir.Value, turn: Turn) -> AbstractContextManager[Loop]:
@@ -244,7 +257,7 @@ class Specialized(Sharing):
         with self._over_tiles(self._order.first(), self._order.step(), self._ring.first()) as (tile, carried, over):
             turn = Turn(*carried)
             self._enter(before, self._order.place(tile))
-            lower, upper, steps = self._steps(over_k)
+            lower, upper, steps = self._steps(over_k, tile)
             with self._one_thread(), loop(lower, upper, self._sizes.bk, turn.values) as (k, carried, _):
                 now = Turn(*carried)
                 self._copy_step(over_k, k, now)
@@ -317,18 +330,18 @@ class Specialized(Sharing):
             first = arith.addi(first, arith.muli(step, value(consumer)))
             step = arith.muli(step, value(2))
             self._enter(before, (value(0), value(0)))
-            turn = self._ring.after(turn, arith.muli(self._steps(over_k)[2], value(consumer)))
+            turn = self._ring.after(turn, arith.muli(self._steps(over_k, first)[2], value(consumer)))
             self._begin_turns(consumer)
         with self._over_tiles(first, step, turn) as (tile, carried, _):
             turn = Turn(*carried)
             self._enter(before, order.place(tile))
             if sizes.pingpong:
                 await_turn(consumer)
-            lower, upper, steps = self._steps(over_k)
+            lower, upper, steps = self._steps(over_k, tile)
             row = 0 if sizes.pingpong else mul(consumer, sizes.groups * ROWS)
             sums, turn = self._multiply_tile((lower, upper, steps), turn, row)
             self._sums = [self._products.elements(each) for each in sums]
-            self._finish_tile(over_k, after)
+            self._finish_piece(over_k, after, tile)
             scf.yield_((self._ring.after(turn, steps) if sizes.pingpong else turn).values)
         if self._stores:
             self._stores.finish()
@@ -411,21 +424,35 @@ class Specialized(Sharing):
         if not self._sizes.promote:
             self._ring.release(self._ring.before(turn), self._lane)
 
+    def _finish_piece(self, over_k: ir.Operation, ops: list[ir.Operation], number: ir.Value) -> None:
+        """Finishes the sums of a tile, or leaves those of a piece of one to the block that has its last step."""
+        streamed = self._streamed
+        if streamed is None:
+            self._finish_tile(over_k, ops)
+            return
+        given = self._sums, streamed.order.has_first(number), self._warp, self._lane
+
+        def finish() -> None:
+            self._sums = streamed.add(*given)
+            self._finish_tile(over_k, ops)
+
+        if_else(streamed.order.has_last(number), finish, partial(streamed.leave, *given))
+
     def _finish_tile(self, over_k: ir.Operation, ops: list[ir.Operation]) -> None:
         """Finishes the sums of a tile, box by box, of which each block of a cluster that has the same tile has some."""
         sizes = self._sizes
-        partial = None
+        parts = None
         if sizes.split > 1:
-            partial = PartialSums(sizes, self._memory)
-            partial.publish(self._sums, self._warp, self._lane)
+            parts = PartialSums(sizes, self._memory)
+            parts.publish(self._sums, self._warp, self._lane)
         exists = self._order.exists(self._at)
         with nullcontext() if exists is None else when(exists):
-            self._finish_boxes(over_k, ops, partial)
-        if partial:
+            self._finish_boxes(over_k, ops, parts)
+        if parts:
             fence_copies()  # Tiles are copied again to where the sums are.
             meet_cluster()
 
-    def _finish_boxes(self, over_k: ir.Operation, ops: list[ir.Operation], partial: PartialSums | None) -> None:
+    def _finish_boxes(self, over_k: ir.Operation, ops: list[ir.Operation], parts: PartialSums | None) -> None:
         per = self._stores.eights if self._stores else _EIGHTS
         boxes = [
             (group, range(start, min(start + per, self._sizes.across // 8)))
@@ -433,12 +460,12 @@ class Specialized(Sharing):
             for start in range(0, self._sizes.across // 8, per)
         ]
         for number, (group, eights) in enumerate(boxes):
-            if partial is None:
+            if parts is None:
                 self._finish_box(over_k, ops, group, eights)
                 continue
             mine = arith.cmpi(arith.CmpIPredicate.eq, self._order.rank(), value(number % self._sizes.split))
             with when(mine):
-                self._finish_box(over_k, ops, group, eights, partial)
+                self._finish_box(over_k, ops, group, eights, parts)
 
     @staticmethod
     def _chunks(group: int, eights: range) -> list[Chunk]:
@@ -451,7 +478,7 @@ class Specialized(Sharing):
         ops: list[ir.Operation],
         group: int,
         eights: range,
-        partial: PartialSums | None = None,
+        parts: PartialSums | None = None,
     ) -> None:
         """Finishes sums of neighboring columns, some at a time, and writes them."""
         self._identify()
@@ -459,8 +486,8 @@ class Specialized(Sharing):
             self._stores.begin()
         for chunk in self._chunks(group, eights):
             self._chunk = chunk
-            if partial:
-                partial.sum(self._sums, self._chunk, self._warp, self._lane)
+            if parts:
+                parts.sum(self._sums, self._chunk, self._warp, self._lane)
             self._finish_chunk(over_k.results[0], ops)
         if self._stores:
             down, across = self._box_place(group, eights)

@@ -104,6 +104,11 @@ class TensorMemoryTile(Swappable):
         return 1
 
     @property
+    def streamed(self) -> bool:
+        """Whether blocks divide the steps of the last tiles among them."""
+        return False
+
+    @property
     def columns(self) -> int:
         """Columns of tensor memory that a tile's sums take."""
         return self.down // LANES * self.across

@@ -28,6 +28,10 @@ _MOST_OF_A_BOX = 256
 _HELD_DEPTH = 16
 """Elements along K of an instruction that takes the first matrix from registers."""
 _LEAST_STAGES = 2
+SUM_BYTES = 4
+"""Of a sum."""
+FLAG_BYTES = 128
+"""Of memory for flags of a block, one for each warp: a line of the cache."""
 _MOST_BLOCKS = 8
 """Blocks of a cluster at most, on every chip."""
 
@@ -120,6 +124,8 @@ class WarpGroupTile(Swappable):
         cluster: Blocks of a cluster: 2 below one another share the tile of B, of which each has one half copied to both.
         beside: 2 beside one another share the tile of A likewise; with `cluster`, a cluster has 2x2 blocks.
         split: Parts of K: so many blocks, a cluster, sum a tile up together.
+        streamed: Whether blocks divide the steps over K of the last tiles evenly among them (stream-K), where these would fill the chip
+            in part; sums of the same tile are added up through memory.
         swapped: Whether C is computed as the transpose of the product of the transposes: instructions have 64 rows, which are then
             columns of C, and as few columns as 8, which are rows of C.
         band: Rows of tiles that blocks go through together, column by column, so that what they read is still in the L2 cache.
@@ -136,6 +142,7 @@ class WarpGroupTile(Swappable):
     cluster: int = 1
     beside: int = 1
     split: int = 1
+    streamed: bool = False
     swapped: bool = False
     band: int = 8
     promote: int = 0
@@ -178,6 +185,8 @@ class WarpGroupTile(Swappable):
         wrong = None
         if self.pingpong and (self.consumers != 2 or self.split > 1):
             wrong = "pingpong", "2 consumers, and no split"
+        elif self.streamed and (self.pingpong or self.split > 1):
+            wrong = "streamed", "neither pingpong nor split"
         elif {self.cluster, self.beside} - {1, 2} or (self.shared > 1 and (self.swapped or self.split > 1)):
             wrong = f"cluster={self.cluster}, beside={self.beside}", "1, or 2 where nothing is split or swapped"
         elif self.split > _MOST_BLOCKS:
@@ -206,6 +215,11 @@ class WarpGroupTile(Swappable):
         return self.cluster * self.beside
 
     @property
+    def workspace(self) -> int:
+        """Bytes of memory, zeros at first, that a block of a launch leaves sums of a tile in for others; and flags that they are there."""
+        return self.bm * self.bn * SUM_BYTES + FLAG_BYTES if self.streamed else 0
+
+    @property
     def resident(self) -> int:
         """Blocks at a time that a multiprocessor has registers for: two where one group multiplies, with few sums."""
         sums = (self.groups + self.promote) * self.across
@@ -231,6 +245,7 @@ def warpgroup(spec: MatmulSpec, sizes: WarpGroupTile) -> ir.Module:
             cluster=sizes.cluster,
             beside=sizes.beside,
             split=sizes.split,
+            streamed=sizes.streamed,
             swapped=sizes.swapped,
             band=sizes.band,
             promote=sizes.promote,

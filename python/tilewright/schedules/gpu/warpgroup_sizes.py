@@ -13,6 +13,7 @@ from tilewright.errors import ScheduleError
 from tilewright.schedules.gpu.warpgroup import (
     ROW_BYTES,
     ROWS,
+    SUM_BYTES,
     WarpGroupTile,
     atom,
     check_atoms,
@@ -20,7 +21,7 @@ from tilewright.schedules.gpu.warpgroup import (
     row_of,
     sums_fit,
 )
-from tilewright.schedules.gpu.warpgroup_time import SUM_BYTES, Work, cycles, least_cycles, traffic
+from tilewright.schedules.gpu.warpgroup_time import Work, cycles, least_cycles, traffic
 from tilewright.schedules.steps.block_tile import with_sizes
 from tilewright.spec import MatmulSpec
 from tilewright.targets.gpu import GpuTarget
@@ -56,9 +57,10 @@ _MENU: tuple[Mapping[str, int], ...] = (
     {"bm": 128, "bn": 128, "split": 4},
     {"bm": 128, "bn": 128, "cluster": 2},
     {"bm": 128, "bn": 256, "cluster": 2},
+    {"bm": 128, "bn": 256, "streamed": 1},
 )
-"""What calls of a kernel with dynamic extents choose from: few rows, few tiles, parts of K, many tiles. Each is compiled when it is
-first chosen."""
+"""What calls of a kernel with dynamic extents choose from: few rows, few tiles, parts of K, many tiles, tiles that fill the
+chip in part. Each is compiled when it is first chosen."""
 _MOST_HELD = 128
 """Rows of a tile at most where weights are made in registers: with the weights of a step, their sums leave enough of these."""
 _PAIR_INSTRUCTIONS: Mapping[tuple[int, bool], int] = MappingProxyType(
@@ -67,7 +69,7 @@ _PAIR_INSTRUCTIONS: Mapping[tuple[int, bool], int] = MappingProxyType(
 """Instructions that make a register of two codes of so many bits, counted in machine code: with scales of the type that is multiplied, or
 of others."""
 _INTEGERS = frozenset({"i8", "u8"})
-_SHAPE = frozenset({"bm", "bn", "consumers", "pingpong", "cluster", "beside", "split", "swapped"})
+_SHAPE = frozenset({"bm", "bn", "consumers", "pingpong", "cluster", "beside", "split", "streamed", "swapped"})
 
 
 def sizes(spec: MatmulSpec, target: GpuTarget, given: Mapping[str, int]) -> WarpGroupTile:
@@ -100,6 +102,12 @@ def check(spec: MatmulSpec, target: GpuTarget, made: WarpGroupTile) -> None:
             f"instructions of {made.across} columns on {stored}",
             where="schedule parameters",
             expected=f"a multiple of {_INTEGER_COLUMNS} above {_FREE_COLUMNS}",
+        )
+    if made.streamed and spec.batch_axes:
+        raise ScheduleError(
+            "streamed=1, and products of a batch",
+            where="schedule parameters",
+            expected="streamed=0: other products keep a chip busy where tiles of one do not",
         )
     check_atoms(spec, made.bm, made.bn)
     if makes_weights(spec) and (not made.swapped or made.bk % row_of(spec.b_stored)):
@@ -165,8 +173,9 @@ def least(spec: MatmulSpec) -> float | None:
 def _shape(spec: MatmulSpec, target: GpuTarget, usual: Mapping[str, int]) -> dict[str, int]:
     """How tiles and blocks are shaped where nothing is given.
 
-    Of all candidates the one is taken that is predicted to be fastest (`warpgroup_time`); of those that are nearly as fast, the one of
-    the fewest parts of K, then one of pairs of blocks at most, and then the one that moves the fewest bytes, which also take power.
+    Of all candidates the one is taken that is predicted to be fastest (`warpgroup_time`); of those that are nearly as fast, one that
+    leaves no sums in memory, the one of the fewest parts of K, then one of pairs of blocks at most, and then the one that moves the fewest
+    bytes, which also take power.
     """
     work = _work(spec)
     if work is None:
@@ -174,9 +183,11 @@ def _shape(spec: MatmulSpec, target: GpuTarget, usual: Mapping[str, int]) -> dic
     predicted = [(cycles(work, each), traffic(work, each), each) for each in _candidates(spec, work, usual)]
     least = min(time for time, _, _ in predicted)
     nearly = [
-        (each.split, each.shared > _PAIR, bytes_, each) for time, bytes_, each in predicted if time <= _NEARLY * least
+        (each.streamed, each.split, each.shared > _PAIR, bytes_, each)
+        for time, bytes_, each in predicted
+        if time <= _NEARLY * least
     ]
-    best = min(nearly, key=lambda each: each[:3])[3]
+    best = min(nearly, key=lambda each: each[:4])[4]
     return {name: int(getattr(best, name)) for name in sorted(_SHAPE - {"pingpong"} | {"bk"})}
 
 
@@ -211,12 +222,15 @@ def _candidates(spec: MatmulSpec, work: Work, usual: Mapping[str, int]) -> Itera
         for split in _SPLITS:
             if split == 1 or (split <= most_split and bm * bn * SUM_BYTES <= _stages(slot, consumers) * slot):
                 yield WarpGroupTile(**shape, split=split)
-        if not swapped and work.m > bm:
-            yield WarpGroupTile(**shape, cluster=2)
-            if work.n > bn:
-                yield WarpGroupTile(**shape, cluster=2, beside=2)
-        if not swapped and work.n > bn:
-            yield WarpGroupTile(**shape, beside=2)
+        shared = [{}]
+        if not swapped:
+            shared += [{"cluster": 2}] * (work.m > bm) + [{"beside": 2}] * (work.n > bn)
+            shared += [{"cluster": 2, "beside": 2}] * (work.m > bm and work.n > bn)
+        for each in shared:
+            if each:
+                yield WarpGroupTile(**shape, **each)
+            if work.batch == 1 and consumers > 1:  # A single one has no registers left for it.
+                yield WarpGroupTile(**shape, **each, streamed=True)
 
 
 def _held_candidates(spec: MatmulSpec, work: Work, bk: int) -> Iterator[WarpGroupTile]:

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
 
-from tilewright.schedules.gpu.warpgroup import ROWS, WarpGroupTile
+from tilewright.schedules.gpu.warpgroup import ROWS, SUM_BYTES, WarpGroupTile
 
 DEPTH_BYTES = 32
 """Bytes along K of an instruction."""
@@ -37,6 +37,8 @@ _C_BYTES, _FAR_BYTES = 64, 32
 """An estimate: bytes a cycle of C through shared memory, twice; and of sums from another block's shared memory."""
 _SPLIT_CYCLES = 3000
 """An estimate: three meetings of the blocks of a cluster, each of which waits for all that its threads have begun in memory."""
+_MOVE_CYCLES = 1000
+"""An estimate: until sums of a tile that a block leaves in memory are there, or those that it adds are read, without their bytes."""
 _MEMORY_BYTES_EACH = 24
 """An estimate: from memory a cycle, to a multiprocessor that has a few slots on their way."""
 _PAIRS_A_CYCLE = 2 * 32
@@ -45,8 +47,6 @@ _ISSUED = 4
 """Instructions that a multiprocessor begins a cycle: one of each scheduler."""
 _LANES = 32 * _ISSUED
 """Threads whose instructions begin in a cycle."""
-SUM_BYTES = 4
-"""Of a sum."""
 _TRANSPOSED = 2
 """An estimate: how much longer a tile takes to store when columns of instructions are rows of C, whose boxes are 32 bytes wide."""
 
@@ -100,10 +100,23 @@ def cycles(work: Work, sizes: WarpGroupTile) -> float:
     end = _TILE_CYCLES + sizes.bm * sizes.bn * work.bytes_out / _C_BYTES * (_TRANSPOSED if sizes.swapped else 1)
     if sizes.split > 1:
         end += _SPLIT_CYCLES + sizes.bm * sizes.bn * SUM_BYTES * (1 / SHARED_BYTES + 1 / _FAR_BYTES)
-    processors = -(-tiles // places) * (steps * _step_cycles(work, sizes) + end)
-    active = min(tiles, places) * sizes.blocks
+    rounds = -(-tiles // places) * (steps * _step_cycles(work, sizes) + end)
+    processors = _streamed_cycles(work, sizes, end) if sizes.streamed else rounds
+    active = (places if sizes.streamed else min(tiles, places)) * sizes.blocks
     memory = work.memory_bytes / min(_MEMORY_BYTES, _MEMORY_BYTES_EACH * active)
     return max(processors, end + traffic(work, sizes) / L2_BYTES, end + memory)
+
+
+def _streamed_cycles(work: Work, sizes: WarpGroupTile, end: float) -> float:
+    """Cycles of a multiprocessor where blocks divide the steps of the last tiles: it leaves sums, and adds those of others."""
+    tiles, places, steps = _tiles(work, sizes), resident(sizes.blocks), -(-work.k // sizes.bk)
+    whole = tiles // places - (tiles > places and tiles % places > 0)
+    left = tiles - whole * places
+    own = -(-left * steps // places)
+    moves = 1 + -(-steps // own) if left else 0
+    moved = sizes.bm * sizes.bn * SUM_BYTES / min(L2_BYTES_EACH, L2_BYTES / (places * sizes.blocks))
+    all_steps = (whole * steps + own) * _step_cycles(work, sizes)
+    return all_steps + (whole + -(-left // places)) * end + moves * (moved + _MOVE_CYCLES)
 
 
 def least_cycles(work: Work) -> float:
