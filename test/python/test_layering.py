@@ -228,7 +228,7 @@ MORE_IMPORTS = {
     "tilewright.bench.weights": 17,
     "tilewright.cli.problem": 18,
     "tilewright.codegen.gpu.strategies": 25,
-    "tilewright.codegen.gpu.warpgroups": 20,
+    "tilewright.codegen.gpu.warpgroups": 17,
     "tilewright.codegen.scaled_sums.product": 19,
     "tilewright.lowering.driver": 17,
     "tilewright.runtime.gpu": 20,

@@ -21,7 +21,7 @@ After, of blocks that go on as long as there are tiles (`tile_order`), with slot
                 sums += tile_a[slot] * tile_b[slot], asynchronously
                 await the product before;  release the slot before
             await all products;  release the last slot
-            write C <- f(sums), by boxes (`box_stores`) while the next tile is multiplied
+            write C <- f(sums), by boxes while the next tile is multiplied (`finished_tiles`)
 
 Consumers have a part of the same tile each, or, in ping-pong, each a tile of its own: two named barriers let them multiply in turns.
 
@@ -35,8 +35,7 @@ Sources: the PTX ISA manual, "Asynchronous Warpgroup Level Matrix Multiply-Accum
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext
-from functools import partial
+from contextlib import AbstractContextManager, contextmanager
 
 from tilewright.build.constants import bits_of
 from tilewright.build.index import Index, add, div, less, mul, value, values
@@ -54,26 +53,20 @@ from tilewright.codegen.gpu.barriers import (
     meet_cluster,
     set_registers,
 )
-from tilewright.codegen.gpu.partial_sums import PartialSums
+from tilewright.codegen.gpu.finished_tiles import Finishing
 from tilewright.codegen.gpu.ring import Ring, Turn, cluster_address
-from tilewright.codegen.gpu.streamed_sums import StreamedSums
-from tilewright.codegen.gpu.threads import Sharing
 from tilewright.codegen.gpu.tile_order import TileOrder
 from tilewright.codegen.gpu.tma_loads import axes_of, place_of, reads_of
-from tilewright.codegen.gpu.tma_stores import BoxStores, Chunk, fence_copies
 from tilewright.codegen.gpu.tma_tiles import Box, BoxedTile, boxed
-from tilewright.codegen.gpu.warp_group_fragments import WARP, WarpGroups, identify
+from tilewright.codegen.gpu.warp_group_fragments import WARP, WarpGroups
 from tilewright.codegen.gpu.wgmma import Products
-from tilewright.errors import LoweringError, ScheduleError
+from tilewright.errors import LoweringError
 from tilewright.mlir import ir
-from tilewright.mlir.dialects import arith, gpu, nvvm, scf, vector
+from tilewright.mlir.dialects import arith, gpu, nvvm, scf
 from tilewright.schedules.gpu.warpgroup import ROWS, WARP_GROUP
 
-_EIGHTS = 4
-"""Groups of 8 columns that are finished at once: 16 sums of a thread, so that what is computed of them fits into registers."""
 
-
-class Specialized(Sharing):
+class Specialized(Finishing):
     """One loop over tiles on its way to warp groups of two kinds."""
 
     _ACROSS = frozenset({16})
@@ -82,10 +75,8 @@ class Specialized(Sharing):
     def __init__(self, loop: ir.Operation, groups: WarpGroups, types: tuple[str, str], *, boxes_of_c: bool) -> None:
         """Makes it for a product of elements of `types`; with `boxes_of_c`, C is written by copies of boxes."""
         super().__init__(loop, groups)
-        self._groups, self._sizes = groups, groups.sizes
         self._types = types
         self._boxes_of_c = boxes_of_c
-        self._streamed: StreamedSums | None = None
         self.boxes: list[Box] = []
         """How operands are copied, in the order of the tensor maps that the kernel takes."""
 
@@ -117,9 +108,7 @@ class Specialized(Sharing):
         """What each group of warps does."""
         if self._sizes.streamed:
             self._enter(before, (value(0), value(0)))
-            steps = self._steps(over_k, value(0))[2]
-            self._streamed = StreamedSums(self._sizes, self._workspace, self._order, steps)
-            self._order = self._streamed.order
+            self._divide_steps(self._workspace, self._steps(over_k, value(0))[2])
         # One consumer of many sums has as many registers as a thread can have from the start.
         moved = self._sizes.consumers > 1 or self._sizes.resident > 1
         registers = REGISTERS[self._sizes.consumers] if moved else None
@@ -152,15 +141,16 @@ class Specialized(Sharing):
         tiles = [self._tile(number, read) for number, read in enumerate(self._reads)]
         self._tiles = tiles[0], tiles[1]
         self._slot_bytes = sum(each.bytes for each in tiles)
-        self._check_room(ir.VectorType(over_k.results[0].type))
-        self._memory = shared.allocate(sizes.stages * self._slot_bytes)
+        room = sizes.stages * self._slot_bytes
+        self._check_room(ir.VectorType(over_k.results[0].type), room)
+        self._memory = shared.allocate(room)
         arguments = list(body(function_of(self._loop)).arguments)
         if sizes.streamed:
             self._workspace = self._new_parameter()
         self._maps = [self._map(each.box(axes_of(arguments[each.operand]))) for each in tiles]
         rows, columns = self._tile_counts()
         self._order = TileOrder(rows, columns, sizes.band, sizes.cluster, sizes.beside, sizes.split)
-        self._stores = self._box_stores()
+        self._stores = self._box_stores(self._map) if self._boxes_of_c else None
 
     def _sources(self, over_k: ir.Operation) -> list[ir.Operation]:
         """What reads A and B as they are stored."""
@@ -178,18 +168,6 @@ class Specialized(Sharing):
         else:
             gpu.barrier()
         follow_kernels()
-
-    def _check_room(self, sums: ir.VectorType) -> None:
-        """Raises `ScheduleError` where sums of a tile do not fit to where its tiles of A and B were."""
-        down, across = sums.shape
-        bytes_, room = down * across * bits_of(sums.element_type) // 8, self._sizes.stages * self._slot_bytes
-        if self._sizes.split > 1 and bytes_ > room:
-            raise ScheduleError(
-                f"{bytes_} bytes of sums with split={self._sizes.split}",
-                where="schedule parameters",
-                expected=f"at most the {room} of the stages' tiles",
-                remedy="Have more stages, or smaller tiles of C",
-            )
 
     def _tile(self, number: int, read: ir.Operation) -> BoxedTile:
         kind = ir.VectorType(read.results[0].type)
@@ -218,17 +196,6 @@ class Specialized(Sharing):
     def _tile_counts(self) -> list[ir.Value]:
         """Rows and columns of tiles: the extents of the loop over blocks."""
         return values(mixed(self._blocks.attributes["staticUpperBound"], map(self._of, self._blocks.operands)))
-
-    def _box_stores(self) -> BoxStores | None:
-        if not self._boxes_of_c:
-            return None
-        arguments = body(function_of(self._loop)).arguments
-        operands = [each for each in arguments if isinstance(each.type, ir.MemRefType)]
-        number = len(operands) - 1
-        element = ir.MemRefType(operands[number].type).element_type
-        box = BoxStores.box_of(self._sizes, element, number)
-        axes = axes_of(operands[number])
-        return BoxStores(self._sizes, element, box, self._map(box.of_rank(axes)))
 
     def _steps(self, over_k: ir.Operation, number: ir.Value) -> tuple[Index, ir.Value, ir.Value]:
         """The first and the last index along K of this block, of a tile by its number, and how many steps there are between them."""
@@ -346,13 +313,6 @@ class Specialized(Sharing):
         if self._stores:
             self._stores.finish()
 
-    def _identify(self) -> None:
-        """Says again who the thread is."""
-        self._warp, self._lane = identify()
-        self._row, self._column = self._groups.origin_in(self._warp, self._lane)
-        if self._stores:
-            self._stores.start(self._warp, self._lane)
-
     def _begin_turns(self, consumer: Index) -> None:
         """The first one's turn comes first."""
         with when(arith.cmpi(arith.CmpIPredicate.eq, value(consumer), value(1))):
@@ -423,103 +383,3 @@ class Specialized(Sharing):
         """Releases the slot of the last step, given the turn after it."""
         if not self._sizes.promote:
             self._ring.release(self._ring.before(turn), self._lane)
-
-    def _finish_piece(self, over_k: ir.Operation, ops: list[ir.Operation], number: ir.Value) -> None:
-        """Finishes the sums of a tile, or leaves those of a piece of one to the block that has its last step."""
-        streamed = self._streamed
-        if streamed is None:
-            self._finish_tile(over_k, ops)
-            return
-        given = self._sums, streamed.order.has_first(number), self._warp, self._lane
-
-        def finish() -> None:
-            self._sums = streamed.add(*given)
-            self._finish_tile(over_k, ops)
-
-        if_else(streamed.order.has_last(number), finish, partial(streamed.leave, *given))
-
-    def _finish_tile(self, over_k: ir.Operation, ops: list[ir.Operation]) -> None:
-        """Finishes the sums of a tile, box by box, of which each block of a cluster that has the same tile has some."""
-        sizes = self._sizes
-        parts = None
-        if sizes.split > 1:
-            parts = PartialSums(sizes, self._memory)
-            parts.publish(self._sums, self._warp, self._lane)
-        exists = self._order.exists(self._at)
-        with nullcontext() if exists is None else when(exists):
-            self._finish_boxes(over_k, ops, parts)
-        if parts:
-            fence_copies()  # Tiles are copied again to where the sums are.
-            meet_cluster()
-
-    def _finish_boxes(self, over_k: ir.Operation, ops: list[ir.Operation], parts: PartialSums | None) -> None:
-        per = self._stores.eights if self._stores else _EIGHTS
-        boxes = [
-            (group, range(start, min(start + per, self._sizes.across // 8)))
-            for group in range(self._sizes.groups)
-            for start in range(0, self._sizes.across // 8, per)
-        ]
-        for number, (group, eights) in enumerate(boxes):
-            if parts is None:
-                self._finish_box(over_k, ops, group, eights)
-                continue
-            mine = arith.cmpi(arith.CmpIPredicate.eq, self._order.rank(), value(number % self._sizes.split))
-            with when(mine):
-                self._finish_box(over_k, ops, group, eights, parts)
-
-    @staticmethod
-    def _chunks(group: int, eights: range) -> list[Chunk]:
-        """What of a part is finished at once, in order."""
-        return [Chunk(group, tuple(eights[start : start + _EIGHTS])) for start in range(0, len(eights), _EIGHTS)]
-
-    def _finish_box(
-        self,
-        over_k: ir.Operation,
-        ops: list[ir.Operation],
-        group: int,
-        eights: range,
-        parts: PartialSums | None = None,
-    ) -> None:
-        """Finishes sums of neighboring columns, some at a time, and writes them."""
-        self._identify()
-        if self._stores:
-            self._stores.begin()
-        for chunk in self._chunks(group, eights):
-            self._chunk = chunk
-            if parts:
-                parts.sum(self._sums, self._chunk, self._warp, self._lane)
-            self._finish_chunk(over_k.results[0], ops)
-        if self._stores:
-            down, across = self._box_place(group, eights)
-            row, column = (across, down) if self._sizes.swapped else (down, across)
-            *entry, down, across = place_of(self._view, self._of)
-            self._stores.end([*entry, add(down, row), add(across, column)])
-
-    def _box_place(self, group: int, eights: range) -> tuple[Index, Index]:
-        """Where a part begins in the tile: rows and columns of instructions."""
-        return add(self._groups.warp_row(self._warp), group * ROWS), eights[0] * 8
-
-    def _finish_chunk(self, result: ir.Value, ops: list[ir.Operation]) -> None:
-        """Emits what is done to some sums. A thread's come by 8 columns of instructions, of these by row."""
-        self._part = self._groups.part_of(self._chunk)
-        sums, eights = self._chunk_sums(), range(len(self._chunk.eights))
-        places = [(eight, half, each) for half in (0, 1) for eight in eights for each in (0, 1)]
-        if self._sizes.swapped:
-            places = [(eight, half, each) for eight in eights for each in (0, 1) for half in (0, 1)]
-        elements = [sums[eight * 4 + half * 2 + each] for eight, half, each in places]
-        self._values[result] = vector.from_elements(self._part_type(result.type), elements)
-        for op in ops:
-            self._emit(op)
-
-    def _chunk_sums(self) -> list[ir.Value]:
-        """A thread's sums of the chunk, by 8 columns: two of a row, and two of the row 8 below."""
-        start = self._chunk.eights[0] * 4
-        return self._sums[self._chunk.group][start : start + len(self._chunk.eights) * 4]
-
-    def _store(self, part: ir.Value, view: ir.Value, extents: Sequence[Index]) -> None:
-        """Writes the thread's part: what is written is C."""
-        if self._stores:
-            self._view = view
-            self._stores.put(self._chunk, part)
-        else:
-            super()._store(part, view, extents)
