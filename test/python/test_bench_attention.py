@@ -8,6 +8,7 @@ from tilewright.bench.attention import COMPARISON, SUITES, Case
 from tilewright.bench.attention.page import PAGE
 from tilewright.bench.operators.results import Result
 from tilewright.errors import TilewrightError
+from tilewright.processes.pool import Processes
 
 CASES = [Case(2, 2, 20, 30, 16), Case(2, 1, 20, 20, 16, causal=True), Case(4, 2, 1, 64, 16)]
 
@@ -56,6 +57,17 @@ def test_what_is_there_is_not_measured_again(results):
     )
     assert again[:2] == results[:2]
     assert [each.case for each in told] == [str(CASES[2])]
+
+
+def test_cases_are_measured_by_the_workers_of_an_executor():
+    told, how = [], {"libraries": (), "rounds": 1, "min_seconds": 1e-4, "memory": 1 << 16}
+    with Processes(2) as workers:
+        found = COMPARISON.run(CASES, "f32", **how, done=told.append, jobs=workers)
+        with pytest.raises(TilewrightError, match="cores"):
+            COMPARISON.run(CASES[:1], "f32", **how, threads=1000, jobs=workers)
+    assert [each.case for each in found] == list(map(str, CASES))
+    assert sorted(each.case for each in told) == sorted(map(str, CASES))
+    assert all(each.error < 1e-6 for each in found)
 
 
 def test_what_is_unknown_is_refused():

@@ -3,8 +3,10 @@
 
 from __future__ import annotations
 
+from concurrent.futures import Executor
+
 import pytest
-from tilewright.bench import environments
+from tilewright.bench import environments, on_workers
 from tilewright.bench.models import measuring, picture
 from tilewright.bench.models.measuring import Measured, Result
 from tilewright.bench.models.page import PAGE, over_best
@@ -91,6 +93,19 @@ def test_what_is_there_is_not_measured_again(monkeypatch, tmp_path, capsys):
     assert main([*words, "--resume"]) == 0
     assert asked == [("bert", 128, "f32")]
     assert "2.50 times the best of the others" in capsys.readouterr().out
+
+
+def test_the_workers_of_an_executor_measure(monkeypatch, tmp_path, capsys):
+    """And say what they lack: what a model needs is not here."""
+    monkeypatch.setenv("TILEWRIGHT_PEERS_DIR", str(tmp_path))
+    given = []
+    results = on_workers.results
+    monkeypatch.setattr(on_workers, "results", lambda *all_: given.append(all_) or results(*all_))
+    assert main(["bench", "model", "bert", "--tokens", "128", "--dtype", "f32", "--executor", "1"]) == 2
+    assert "torch and its models are not installed" in capsys.readouterr().err
+    ((_, wanted, jobs),) = given
+    assert wanted == [(1, ("bert", 128, "f32"))]
+    assert isinstance(jobs, Executor)
 
 
 def test_the_parts_of_a_bar_add_up():

@@ -32,6 +32,16 @@ def test_a_small_product_is_measured(capsys, tmp_path):
     assert row["ratio_to_plain"] > 0
 
 
+def test_products_are_measured_by_the_workers_of_an_executor(tmp_path):
+    file = tmp_path / "out.json"
+    options = ["--layout", "nt", "--rounds", "1", "--sample-ms", "0.1", "--peers", "none", "--executor", "2"]
+    shapes = ["--shape", "1x32x256", "--shape", "2x48x256", "--cache", "hot"]
+    assert main(["bench", "weights", "i4:128", *options, *shapes, "--json", str(file)]) == 0
+    rows = json.loads(file.read_text())
+    assert [(row["m"], row["n"]) for row in rows] == [(1, 32), (2, 48)]
+    assert all(row["percent_of_bandwidth"] > 0 for row in rows)
+
+
 def test_percent_of_bandwidth_is_by_bytes():
     spec = weights.problem(SHAPE, "bf16", "i4:128")
     rates = (Rates((2.0,)), Rates((1.0,)), Rates((4.0,)))

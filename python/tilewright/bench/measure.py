@@ -9,14 +9,12 @@ from dataclasses import dataclass, replace
 from itertools import groupby, product
 from typing import Any
 
-from tilewright.bench.lease import leased
+from tilewright.bench import on_workers
 from tilewright.bench.rows import Key, Row
 from tilewright.bench.session import STEPS_BEFORE, Session, problem, types_text
 from tilewright.bench.settings import Settings
 from tilewright.bench.suites import Shape
 from tilewright.bench.timing import Cache
-from tilewright.errors import TilewrightError
-from tilewright.processes.calls import each
 from tilewright.targets import Target, resolve
 
 
@@ -132,14 +130,15 @@ def run_cases(
     total = steps * len(waiting)
     tell = progress or (lambda event: None)
     if jobs is not None:
-        for index, (number, found) in enumerate(each(on_a_worker, [(case, settings) for case in waiting], jobs), 1):
+        wanted = [(case.threads, (case, settings)) for case in waiting]
+        for index, (number, found) in enumerate(on_workers.each(_one, wanted, jobs), 1):
             case, row = waiting[number], found if isinstance(found, Row) else None
-            if row is not None:
-                rows[keys[case]] = row
+            if isinstance(found, Row):
+                rows[keys[case]] = found
             elif failed is None:
-                raise _error(found)
+                raise found
             else:
-                failed(case, _error(found))
+                failed(case, found)
             tell(Event(case, "done", index * steps, total, row))
         return [rows[keys[case]] for case in every if keys[case] in rows]
     index = 0
@@ -164,20 +163,9 @@ def run_cases(
     return [rows[keys[case]] for case in every if keys[case] in rows]
 
 
-def on_a_worker(case: Case, settings: Settings) -> Row | TilewrightError:
-    """What a worker measures of one case, on cores that it has leased; or why it cannot."""
-    try:
-        with leased(case.threads) as ours:
-            return run_cases([case], replace(settings, on_cores=ours))[0]
-    except TilewrightError as error:
-        return error
-    except Exception as error:  # Whatever a case raises: the others are measured all the same.
-        return TilewrightError(repr(error), where="bench")
-
-
-def _error(found: object) -> Exception:
-    """What came of a case that no worker measured."""
-    return found if isinstance(found, TilewrightError) else TilewrightError(f"{found}, whoever tried", where="bench")
+def _one(case: Case, settings: Settings) -> Row:
+    """The row of one case."""
+    return run_cases([case], settings)[0]
 
 
 def _session_of(case: Case) -> tuple[str, int, Cache, str]:

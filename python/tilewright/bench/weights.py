@@ -5,13 +5,14 @@ from __future__ import annotations
 
 import statistics
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from concurrent.futures import Executor
 from contextlib import ExitStack, closing
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timezone
 from math import prod
 from typing import Any
 
-from tilewright.bench import machine
+from tilewright.bench import machine, on_workers
 from tilewright.bench.bandwidth import working_sets
 from tilewright.bench.peak import StreamPeak
 from tilewright.bench.rows import OURS, PLAIN, Rates
@@ -119,6 +120,7 @@ def run(
     min_seconds: float = 0.03,
     cache: Cache = "cold",
     done: Callable[[Result], None] = lambda _: None,
+    jobs: Executor | None = None,
 ) -> list[Result]:
     """Measures products, each with the text of its weights, in turns with the plain product, libraries and a loop of loads.
 
@@ -131,10 +133,20 @@ def run(
         min_seconds: What a sample lasts at least.
         cache: Whether weights come from memory.
         done: Told each result.
+        jobs: Whose workers measure, each product by itself; None: this process.
 
     Raises:
         TilewrightError: A result is further from the reference than the bound, or the target or a library does not run here.
     """
+    if jobs is not None:
+        how = {"target": target, "threads": threads, "libraries": libraries, "rounds": rounds}
+        how |= {"min_seconds": min_seconds, "cache": cache}
+        wanted = [(threads, (each, how)) for each in specs]
+        made: dict[int, Result] = {}
+        for number, result in on_workers.results(_one, wanted, jobs):
+            made[number] = result
+            done(result)
+        return [made[number] for number in range(len(wanted))]
     row = resolve(target)
     require_runnable(row)
     on_cores = cores(threads, None)
@@ -145,6 +157,11 @@ def run(
             results.append(_measured(spec, weights, row, threads, others, missing, rounds, min_seconds, cache))
             done(results[-1])
     return results
+
+
+def _one(product: tuple[MatmulSpec, str], how: Mapping[str, Any]) -> Result:
+    """What a worker measures."""
+    return run([product], **how)[0]
 
 
 def _measured(

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -15,6 +16,8 @@ from tilewright.errors import TilewrightError
 from tilewright.runtime.files import require_writable
 
 if TYPE_CHECKING:
+    from concurrent.futures import Executor
+
     from rich.console import Console
 
     from tilewright.bench.models.measuring import Result
@@ -32,6 +35,7 @@ _PARTS = 8
 @bench_options.effort
 @bench_options.json_file
 @bench_options.resume
+@options.executor
 @click.option(
     "--plot", "plot_file", type=click.Path(dir_okay=False, path_type=Path), help="Draw the time by op to FILE."
 )
@@ -45,6 +49,7 @@ def model(
     sample_ms: float,
     json_file: str | None,
     resume: bool,
+    executor: Executor | None,
     plot_file: Path | None,
 ) -> int:
     """Measure the model NAME (bert, llama, vit or resnet50) by torch.compile with our backend, torch, Inductor and onnxruntime, in turn.
@@ -52,7 +57,7 @@ def model(
     Weights are random; nothing is downloaded. Each result is compared with eager in double precision.
     """
     from tilewright import targets
-    from tilewright.bench import results
+    from tilewright.bench import on_workers, results
     from tilewright.bench.models import measuring
     from tilewright.bench.models.cases import MODELS
     from tilewright.bench.operators.results import Key
@@ -68,25 +73,21 @@ def model(
     earlier = outputs.earlier(resume)
     keep, finished = outputs.growing(earlier), results.operators(earlier)
     host, out, found = targets.resolve("host").name, console(stderr=json_file == "-"), []
+    every = [
+        (name, size, dtype)
+        for dtype in dict.fromkeys(dtypes)
+        for size in sizes or MODELS[name].sizes or (0,)
+        if Key(measuring.NAME, measuring.case(name, size), dtype, threads, host) not in finished
+    ]
+    names = None if contenders is None else [each.strip() for each in contenders.split(",")]
+    how = {"contenders": names, "threads": threads, "rounds": rounds, "min_seconds": sample_ms / 1000}
     with progress_bar() as tell:
-        for dtype in dict.fromkeys(dtypes):
-            for size in sizes or MODELS[name].sizes or (0,):
-                if Key(measuring.NAME, measuring.case(name, size), dtype, threads, host) in finished:
-                    continue
-                result = measuring.run(
-                    name,
-                    size,
-                    dtype,
-                    contenders=None if contenders is None else [each.strip() for each in contenders.split(",")],
-                    threads=threads,
-                    rounds=rounds,
-                    min_seconds=sample_ms / 1000,
-                    tell=tell,
-                )
-                found.append(result)
-                _print(result, out)
-                if result.ratio is not None:
-                    keep(result.record)
+        measure = partial(measuring.run, **how) if executor else partial(measuring.run, **how, tell=tell)
+        for _, result in on_workers.results(measure, [(threads, each) for each in every], executor):
+            found.append(result)
+            _print(result, out)
+            if result.ratio is not None:
+                keep(result.record)
     outputs.write_json([each.record for each in found if each.ratio is not None])
     if plot_file and found:
         from tilewright.bench.models.picture import draw

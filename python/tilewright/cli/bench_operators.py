@@ -33,7 +33,7 @@ SHARED = options.together(
     bench_options.report,
 )
 """The options of all comparisons."""
-_options = options.together(bench_options.target, SHARED)
+_options = options.together(bench_options.target, SHARED, options.executor)
 """Those of operators, which are compiled for a target."""
 
 
@@ -48,7 +48,12 @@ def conv(network: str, images: int, **given: Any) -> int:  # noqa: ANN401 - of `
 
     layers = [replace(each, images=images) for each in named(network, LAYERS, "network")]
     several = f" --images {images}" if images > 1 else ""
-    return compare(partial(COMPARISON.run, layers, target=given["target"]), PAGE, f"conv {network}{several}", given)
+    return compare(
+        partial(COMPARISON.run, layers, target=given["target"], jobs=given["executor"]),
+        PAGE,
+        f"conv {network}{several}",
+        given,
+    )
 
 
 @options.verb(short_help="Attention beside torch's.")
@@ -60,7 +65,8 @@ def attention(suite: str, **given: Any) -> int:  # noqa: ANN401 - of `_options`
     from tilewright.bench.attention.page import PAGE
 
     known = {**SUITES, "all": tuple(case for each in SUITES.values() for case in each)}
-    run = partial(COMPARISON.run, named(suite, known, "suite of attention"), target=given["target"])
+    cases = named(suite, known, "suite of attention")
+    run = partial(COMPARISON.run, cases, target=given["target"], jobs=given["executor"])
     return compare(run, PAGE, f"attention {suite}", given)
 
 

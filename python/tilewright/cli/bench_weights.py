@@ -14,6 +14,8 @@ from tilewright.precision import ROUNDED
 from tilewright.runtime.files import require_writable
 
 if TYPE_CHECKING:
+    from concurrent.futures import Executor
+
     from tilewright.targets import Target
 
 
@@ -37,6 +39,7 @@ if TYPE_CHECKING:
 @bench_options.effort
 @bench_options.cache("hot", "cold")
 @bench_options.json_file
+@options.executor
 def weights(
     kind: str,
     shapes: tuple[options.Extents, ...],
@@ -51,6 +54,7 @@ def weights(
     sample_ms: float,
     cache: Literal["hot", "cold"],
     json_file: str | None,
+    executor: Executor | None,
 ) -> int:
     """Measure B in few bits, scaled in groups along K (i4:128, u4:128:u8), beside the plain product and other libraries."""
     from tilewright.bench import parse_shape, suite
@@ -78,6 +82,7 @@ def weights(
         min_seconds=sample_ms / 1000,
         cache=cache,
         done=lambda each: out.print(str(each), soft_wrap=True, highlight=False),
+        jobs=executor,
     )
     out.print(measuring.summary(results), soft_wrap=True, highlight=False)
     write_json(json_file or None, results)

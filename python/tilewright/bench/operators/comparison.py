@@ -4,14 +4,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import Executor
 from contextlib import ExitStack, closing
 from dataclasses import dataclass
 from datetime import datetime, timezone
 from functools import partial
+from typing import Any
 
 import numpy as np
 
-from tilewright import targets
+from tilewright.bench import on_workers
 from tilewright.bench.bandwidth import working_sets
 from tilewright.bench.checks import CheckError
 from tilewright.bench.machine import describe, version
@@ -27,7 +29,7 @@ from tilewright.payload.operators import reference
 from tilewright.payload.reference import relative_error
 from tilewright.runtime.compile import compile as compile_kernel
 from tilewright.runtime.kernel import Kernel
-from tilewright.targets.base import Target
+from tilewright.targets import Target, resolve
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,6 +62,7 @@ class Comparison:
         memory: int | None = None,
         finished: Mapping[Key, Result] | None = None,
         done: Callable[[Result], object] = lambda result: None,
+        jobs: Executor | None = None,
     ) -> list[Result]:
         """Measures cases; constant operands are packed ahead of time where ours takes them so.
 
@@ -74,6 +77,7 @@ class Comparison:
             memory: Bytes of operands that a case that streams goes through in turn; None: twice what the caches hold.
             finished: Results of an earlier run; what is there is not measured again.
             done: Told each new result.
+            jobs: Whose workers measure, each case by itself; None: this process.
 
         Raises:
             TilewrightError: The type or a library is unknown, or a library that must take part is not there.
@@ -82,13 +86,22 @@ class Comparison:
         if asked not in self.tolerances:
             known = ", ".join(self.tolerances)
             raise TilewrightError(f"no {self.name} of {asked!r}", where="bench", expected=f"one of {known}")
-        absent = self._absent(libraries)
-        row, on = targets.resolve(target), cores(threads)
-        if memory is None:
-            memory = working_sets(row, threads)["memory"] if any(each.streams for each in cases) else 0
+        row = resolve(target)
         keys = {case: Key(self.name, str(case), asked, threads, row.name) for case in cases}
         found = {key: result for key, result in (finished or {}).items() if key in keys.values()}
         waiting = [case for case in cases if keys[case] not in found]
+        if jobs is not None:
+            how = {"target": target, "libraries": libraries, "threads": threads, "rounds": rounds}
+            how |= {"min_seconds": min_seconds, "memory": memory}
+            wanted = [(threads, (self, case, asked, how)) for case in waiting]
+            for number, result in on_workers.results(_one, wanted, jobs):
+                found[keys[waiting[number]]] = result
+                done(result)
+            return [found[keys[case]] for case in cases]
+        absent = self._absent(libraries)
+        on = cores(threads)
+        if memory is None:
+            memory = working_sets(row, threads)["memory"] if any(each.streams for each in cases) else 0
         with ExitStack() as stack:
             members = {
                 name: stack.enter_context(closing(PeerProcess(PEERS[name], threads, on, worker=self.worker)))
@@ -182,6 +195,11 @@ class Comparison:
         if not error <= self.tolerances[asked]:
             raise CheckError(f"{name} computes {case} in {asked} with a relative error of {error:.2g}")
         return error
+
+
+def _one(comparison: Comparison, case: Case, asked: str, how: Mapping[str, Any]) -> Result:
+    """What a worker measures."""
+    return comparison.run([case], asked, **how)[0]
 
 
 def _limit(case: Case, asked: str, target: Target, size: int, on: Sequence[int]) -> Rate:
