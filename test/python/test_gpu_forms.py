@@ -63,6 +63,10 @@ def test_the_best_strategy_that_fuses_it_is_taken() -> None:
     for fields, chosen in cases:
         spec = tw.MatmulSpec(m=None, n=8, k=8, a="bf16", **fields)
         assert gpu.compile(spec, SM_100A).metadata.schedule == chosen
+    assert (
+        gpu.compile(tw.MatmulSpec(m=None, n=8, k=8, a="bf16", epilogue=(tw.glu(),)), SM_90A).metadata.schedule
+        == "warpgroup"
+    )
 
 
 def test_both_products_of_a_unit_are_summed_in_one_loop() -> None:

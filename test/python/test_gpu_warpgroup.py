@@ -62,6 +62,15 @@ CASES: list[tuple[dict[str, Any], dict[str, int]]] = [
     ({"m": 300, "n": 70, "k": 700, "a": "bf16", "c": "bf16"}, {**SMALL, "cluster": 2, "streamed": 1}),
     ({"m": 13, "n": 300, "k": 700, "a": "i8", "layout": "nt"}, {"bm": 16, "bn": 128, "swapped": 1, "streamed": 1}),
     ({"m": 130, "n": 70, "k": 0, "a": "bf16"}, {**SMALL, "streamed": 1}),
+    # Sums of two products with the same A, or three: odd, two groups of rows, turns, parts of K, clusters, rows of C as columns.
+    ({"m": 130, "n": 70, "k": 200, "a": "bf16", "c": "bf16", "epilogue": (tw.bias("n"), tw.glu("gelu"), tw.residual("mn"))}, SMALL),
+    ({"m": 190, "n": 71, "k": 136, "a": "f16", "layout": "tt", "beta": 1, "epilogue": (tw.glu(), tw.glu("sigmoid"))},
+     {"bm": 64, "bn": 64, "consumers": 1}),
+    ({"m": 190, "n": 70, "k": 300, "a": "bf16", "layout": "tn", "epilogue": (tw.glu("relu"),)}, {"bm": 256, "bn": 64}),
+    ({"m": 300, "n": 130, "k": 130, "a": "bf16", "epilogue": (tw.glu(),)}, TURNS),
+    ({"m": 300, "n": 150, "k": 500, "a": "bf16", "epilogue": (tw.glu(),)}, {**SMALL, "cluster": 2, "beside": 2, "streamed": 1}),
+    ({"m": 60, "n": 70, "k": 150, "a": "i8", "layout": "nt", "epilogue": (tw.dequantize(0.01), tw.glu())}, {**SMALL, "split": 3}),
+    ({"m": 13, "n": 150, "k": 100, "a": "bf16", "batch": (2,), "epilogue": (tw.glu(),)}, {}),
     # Rows of C are columns of instructions: as few as 8, and more than a box has.
     ({"m": 13, "n": 150, "k": 100, "a": "bf16", "c": "bf16"}, {}),
     ({"m": 1, "n": 70, "k": 1000, "a": "bf16", "layout": "nt", "epilogue": (tw.bias("n"), tw.residual("mn"))}, {}),
@@ -153,6 +162,11 @@ def test_sizes_follow_the_shape() -> None:
         chosen(None, None, None, pingpong=1, consumers=3, bm=64)
     with pytest.raises(ScheduleError, match="neither pingpong nor split"):
         chosen(None, None, None, streamed=1, split=2)
+    with pytest.raises(ScheduleError, match="products=2"):
+        chosen(64, 64, 64, products=2)
+    # Two products of a tile have half of the columns each, and as many sums as one.
+    unit = sizes(tw.MatmulSpec(m=4096, n=4096, k=4096, a="bf16", epilogue=(tw.glu(),)), SM_90A, {})
+    assert (unit.products, unit.summed * unit.across, unit.stages > 2) == (2, 256, True)
     with pytest.raises(ScheduleError, match="products of a batch"):
         sizes(tw.MatmulSpec(m=64, n=64, k=64, a="bf16", batch=(2,)), SM_90A, {"streamed": 1})
     with pytest.raises(ScheduleError, match="cluster=2"):
@@ -248,6 +262,7 @@ def test_what_instructions_do_not_take_is_for_another_strategy() -> None:
 
 
 BUSY = (tw.bias("n"), tw.gelu(), tw.residual("mn"))
+GATED = (tw.bias("n"), tw.glu(), tw.residual("mn"))
 SASS: list[tuple[dict[str, Any], dict[str, int], dict[str, int]]] = [
     ({"a": "bf16"}, {"bn": 256}, {"HGMMA": 4, "UTMALDG": 5, "UTMASTG": 8}),
     ({"a": "bf16", "c": "bf16"}, {"bn": 256, "cluster": 2}, {"HGMMA": 4, "UTMASTG": 4, "STSM": 16}),
@@ -261,6 +276,9 @@ SASS: list[tuple[dict[str, Any], dict[str, int], dict[str, int]]] = [
     ({"a": "f8E4M3FN", "c": "bf16", "layout": "nt"}, {"bm": 256, "bn": 128, "beside": 2}, {"QGMMA": 8}),
     ({"a": "i8", "layout": "nt", "epilogue": ()}, {"bn": 256, "cluster": 2}, {"IGMMA": 4}),
     ({"a": "bf16", "m": 256, "k": 256}, {}, {"HGMMA": 8}),
+    ({"a": "bf16", "c": "bf16", "epilogue": GATED}, {"bn": 128, "cluster": 2}, {"HGMMA": 8, "UTMALDG": 5, "UTMASTG": 2}),
+    ({"a": "f16", "layout": "tn", "epilogue": GATED}, {"bm": 64, "bn": 128, "pingpong": 1}, {"HGMMA": 8}),
+    ({"a": "bf16", "c": "bf16", "m": 64, "epilogue": GATED}, {"bm": 64, "bn": 128, "swapped": 1}, {"HGMMA": 8}),
 ]  # fmt: skip
 
 

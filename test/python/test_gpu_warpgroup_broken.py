@@ -22,6 +22,7 @@ KINDS: dict[str, tuple[dict[str, Any], dict[str, int]]] = {
     "cluster": ({"m": 256, "n": 64, "k": 320, "a": "bf16", "c": "bf16"}, {**SMALL, "cluster": 2}),
     "square": ({"m": 256, "n": 128, "k": 320, "a": "bf16", "c": "bf16"}, {**SMALL, "cluster": 2, "beside": 2}),
     "streamed": ({"m": 256, "n": 64, "k": 640, "a": "bf16", "c": "bf16"}, {**SMALL, "streamed": 1}),
+    "gated": ({"m": 128, "n": 64, "k": 640, "a": "bf16", "epilogue": (tw.glu(),)}, SMALL),
     "split": ({"m": 128, "n": 128, "k": 256, "a": "bf16", "c": "bf16"}, {**SMALL, "split": 4}),
 }
 _CALL = r"\n[^\n]*call [^\n]*@llvm\.nvvm\."
@@ -62,6 +63,8 @@ BROKEN = {
     "sums are told to this block alone": ("streamed", r"(store atomic [^\n]*)\"device\"\) release", r'\1"block") release', "scope"),
     "sums are awaited for this block alone": ("streamed", r"(load atomic [^\n]*)\"device\"\) acquire", r'\1"block") acquire', "scope"),
     "nobody tells that sums are there": ("streamed", r"\n[^\n]*store atomic [^\n]* release[^\n]*", "", "deadlock|no end"),
+    "bytes of one B are expected": ("gated", r"(arrive\.expect\.tx[^\n]*i32 )32768\)", r"\g<1>24576)", "race|unwritten|deadlock"),
+    "slots are released while the other B is multiplied": ("gated", r"(wgmma\.wait_group\.sync\.aligned\(i64) 1\)", r"\1 7)", "race"),
     "sums are read before all have come": ("split", rf"(?<=, align 4){_MEET}|{_MEET}(?={_MEET})", "", "race|unwritten"),
     "sums are written while tiles are read": ("split", _CALL + r"barrier\.cta\.sync\.aligned\.count[^\n]*", "", "race"),
     "tiles are copied to where sums are, without a fence": ("split", _FENCE, "", "race"),

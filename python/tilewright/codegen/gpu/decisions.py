@@ -46,12 +46,14 @@ class Decisions:
         kind: How a block's tile is shared: a key of `OPS`.
         sizes: Of the tile ("bm", "bn", "bk"), of its parts, and whatever else the schedule said of them, by name.
         stages: Those of the pipeline.
+        products: Matrices like B that A is multiplied by.
         scattered: Whether an operand's matrix is not in memory as it is multiplied.
     """
 
     kind: str
     sizes: Mapping[str, int]
     stages: int
+    products: int = 1
     scattered: bool = False
 
     def made(self, kind: type[Any], **others: int) -> Any:  # noqa: ANN401 - a strategy's sizes, of that type
@@ -137,7 +139,7 @@ def of(function: ir.Operation, batch: int) -> Decisions:
     names = _NAMES.get(kind, {})
     sizes = {"bm": rows, "bn": columns, "bk": depth} | {names.get(name, name): size for name, size in found.items()}
     stages = said(loops[0].attributes[_PIPELINE])["stages"] if _PIPELINE in loops[0].attributes else 1
-    return Decisions(kind, sizes, stages, scattered=bool(patches.of(function)))
+    return Decisions(kind, sizes, stages, len(contracts), scattered=bool(patches.of(function)))
 
 
 def _ops(loop: ir.Operation, name: str) -> list[ir.Operation]:

@@ -20,6 +20,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext
+from dataclasses import replace
 from functools import partial
 
 from tilewright.build.constants import bits_of
@@ -77,7 +78,7 @@ class Finishing(Sharing):
     def _check_room(self, sums: ir.VectorType, room: int) -> None:
         """Raises `ScheduleError` where sums of a tile do not fit into the `room`, in bytes, of the tiles of A and B."""
         down, across = sums.shape
-        bytes_ = down * across * bits_of(sums.element_type) // 8
+        bytes_ = self._sizes.products * down * across * bits_of(sums.element_type) // 8
         if self._sizes.split > 1 and bytes_ > room:
             raise ScheduleError(
                 f"{bytes_} bytes of sums with split={self._sizes.split}",
@@ -156,8 +157,9 @@ class Finishing(Sharing):
         for chunk in self._chunks(group, eights):
             self._chunk = chunk
             if parts:
-                parts.sum(self._sums, self._chunk, self._warp, self._lane)
-            self._finish_chunk(over_k.results[0], ops)
+                for product in range(self._sizes.products):
+                    parts.sum(self._sums, self._chunk_of(product), self._warp, self._lane)
+            self._finish_chunk(over_k.results, ops)
         if self._stores:
             down, across = self._box_place(group, eights)
             row, column = (across, down) if self._sizes.swapped else (down, across)
@@ -168,22 +170,28 @@ class Finishing(Sharing):
         """Where a part begins in the tile: rows and columns of instructions."""
         return add(self._groups.warp_row(self._warp), group * ROWS), eights[0] * 8
 
-    def _finish_chunk(self, result: ir.Value, ops: list[ir.Operation]) -> None:
-        """Emits what is done to some sums. A thread's come by 8 columns of instructions, of these by row."""
+    def _chunk_of(self, product: int) -> Chunk:
+        """Where a product's sums of the chunk are."""
+        return replace(self._chunk, group=product * self._sizes.groups + self._chunk.group)
+
+    def _finish_chunk(self, results: Sequence[ir.Value], ops: list[ir.Operation]) -> None:
+        """Emits what is done to some sums of each product. A thread's come by 8 columns of instructions, of these by row."""
         self._part = self._groups.part_of(self._chunk)
-        sums, eights = self._chunk_sums(), range(len(self._chunk.eights))
+        eights = range(len(self._chunk.eights))
         places = [(eight, half, each) for half in (0, 1) for eight in eights for each in (0, 1)]
         if self._sizes.swapped:
             places = [(eight, half, each) for eight in eights for each in (0, 1) for half in (0, 1)]
-        elements = [sums[eight * 4 + half * 2 + each] for eight, half, each in places]
-        self._values[result] = vector.from_elements(self._part_type(result.type), elements)
+        for product, result in enumerate(results):
+            sums = self._chunk_sums(product)
+            elements = [sums[eight * 4 + half * 2 + each] for eight, half, each in places]
+            self._values[result] = vector.from_elements(self._part_type(result.type), elements)
         for op in ops:
             self._emit(op)
 
-    def _chunk_sums(self) -> list[ir.Value]:
-        """A thread's sums of the chunk, by 8 columns: two of a row, and two of the row 8 below."""
+    def _chunk_sums(self, product: int) -> list[ir.Value]:
+        """A thread's sums of the chunk, of a product, by 8 columns: two of a row, and two of the row 8 below."""
         start = self._chunk.eights[0] * 4
-        return self._sums[self._chunk.group][start : start + len(self._chunk.eights) * 4]
+        return self._sums[self._chunk_of(product).group][start : start + len(self._chunk.eights) * 4]
 
     def _store(self, part: ir.Value, view: ir.Value, extents: Sequence[Index]) -> None:
         """Writes the thread's part: what is written is C."""

@@ -171,7 +171,7 @@ CARRIERS: Mapping[str, Carrier] = MappingProxyType(
             sizes=warpgroup_sizes.sizes,
             schedule=warpgroup_schedule,
             kind="warp_groups",
-            decided=lambda found, target: found.made(WarpGroupTile),
+            decided=lambda found, target: found.made(WarpGroupTile, products=found.products),
             check=warpgroup_sizes.check,
             share=warpgroup.share,
             lanes=lambda sizes: 2,

@@ -28,7 +28,7 @@ from tilewright.codegen.gpu.streamed_order import StreamedOrder
 from tilewright.codegen.gpu.tile_order import TileOrder
 from tilewright.mlir import ir
 from tilewright.mlir.dialects import arith, gpu, llvm, scf, vector
-from tilewright.schedules.gpu.warpgroup import SUM_BYTES, WARP_GROUP, WarpGroupTile
+from tilewright.schedules.gpu.warpgroup import FLAG_BYTES, SUM_BYTES, WARP_GROUP, WarpGroupTile
 
 _AT_ONCE = 4
 """Sums that a thread moves at once: 16 bytes."""
@@ -90,7 +90,7 @@ class StreamedSums:
         return [added[first : first + per] for first in range(0, len(added), per)]
 
     def _added(self, sums: Sequence[ir.Value], at: Index, warp: Index, lane: Index) -> list[ir.Value]:
-        per, kind = len(sums) // self._sizes.groups, ir.VectorType.get([_AT_ONCE], sums[0].type)
+        per, kind = len(sums) // self._sizes.summed, ir.VectorType.get([_AT_ONCE], sums[0].type)
         results: list[ir.Value] = []
         for start in range(0, len(sums), _AT_ONCE):
             found = llvm.load(kind, self._place(at, start // per, start % per, warp, lane), alignment=16)
@@ -105,7 +105,7 @@ class StreamedSums:
         return self._pointer(add(add(block, mul(thread, _AT_ONCE * SUM_BYTES)), before))
 
     def _flag(self, block: Index, warp: Index) -> ir.Value:
-        return self._pointer(add(add(block, mul(warp, 4)), self._sizes.bm * self._sizes.bn * SUM_BYTES))
+        return self._pointer(add(add(block, mul(warp, 4)), self._sizes.workspace - FLAG_BYTES))
 
     def _pointer(self, offset: Index) -> ir.Value:
         word = ir.IntegerType.get_signless(64)

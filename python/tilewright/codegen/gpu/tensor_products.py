@@ -7,7 +7,7 @@ Source of all layouts: the PTX ISA manual, "TensorCore 5th Generation Family Ins
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
 
@@ -72,8 +72,8 @@ class TensorProducts:
     """
 
     sizes: TensorMemoryTile
-    tiles: tuple[BoxedTile, BoxedTile]
-    places: tuple[int, int]
+    tiles: Sequence[BoxedTile]
+    places: Sequence[int]
     memory: ir.Value
     types: tuple[str, str]
     element: ir.Type

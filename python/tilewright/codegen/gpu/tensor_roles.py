@@ -97,9 +97,8 @@ class TensorRoles(Specialized):
         self._buffers = Ring(sizes.buffers, WARP_GROUP // WARP)
         self._tensor = TensorMemory(sizes.buffers * sizes.columns)
         self._element = ir.VectorType(over_k.results[0].type).element_type
-        places = 0, self._tiles[0].bytes
         self._products = TensorProducts(
-            sizes, self._tiles, places, self._memory, self._types, self._element, self._tensor
+            sizes, self._tiles, self._places, self._memory, self._types, self._element, self._tensor
         )
         with when(self._is_second_warp()):
             self._tensor.allocate()
@@ -225,7 +224,7 @@ class TensorRoles(Specialized):
         lane = add(self._groups.warp_row(self._warp), mul(half, WARP_ROWS))
         return self._tensor.load(column, lane, len(chunk.eights), self._element)
 
-    def _chunk_sums(self) -> list[ir.Value]:
+    def _chunk_sums(self, product: int) -> list[ir.Value]:
         """Waits for the chunk's sums, and begins to load the next one's, of this box or of the one after."""
         await_loads()
         sums = self._begun

@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from tilewright.build.index import Index, add
-from tilewright.build.usedef import body, defined_by
+from tilewright.build.usedef import body, defined_by, terminator
 from tilewright.build.views import mixed
 from tilewright.codegen.gpu import prologues
 from tilewright.errors import LoweringError
@@ -19,16 +19,21 @@ def axes_of(argument: ir.Value) -> int:
 
 
 def reads_of(over_k: ir.Operation) -> list[ir.Operation]:
-    """What reads A and B for the product of a loop over K, behind whatever only widens their elements."""
+    """What reads A and each B for the products of a loop over K, behind whatever only widens their elements."""
     return [stored_of(prologues.forms(operand)[-1][0]) for operand in multiplied(over_k)]
 
 
 def multiplied(over_k: ir.Operation) -> list[ir.Value]:
-    """The vectors of A and B that the product of a loop over K multiplies."""
-    contracts = [op.operation for op in body(over_k).operations if op.operation.name == "vector.contract"]
-    if len(contracts) != 1:
-        raise LoweringError(f"{len(contracts)} products of a block", stage="threads", expected="one vector.contract")
-    return list(contracts[0].operands)[:2]
+    """The vector of A that the products of a loop over K multiply, and that of each B, in the order of the loop's sums."""
+    sums = [defined_by(each, "vector.contract") for each in terminator(body(over_k)).operands]
+    contracts = [each for each in sums if each is not None]
+    if not contracts or len(contracts) < len(sums) or len({each.operands[0] for each in contracts}) > 1:
+        raise LoweringError(
+            f"a loop over K with {len(contracts)} products and {len(sums)} results",
+            stage="threads",
+            expected="one vector.contract for each result, all of the same A",
+        )
+    return [contracts[0].operands[0], *(each.operands[1] for each in contracts)]
 
 
 def stored_of(vector: ir.Value) -> ir.Operation:
@@ -41,6 +46,13 @@ def stored_of(vector: ir.Value) -> ir.Operation:
     if read is None or prologues.made_in(read) is not None:
         raise LoweringError("what a prologue computes cannot be copied in boxes", stage="threads")
     return read
+
+
+def argument_of(view: ir.Value) -> int:
+    """The number of the operand that a view is of, among the arguments of the function."""
+    while (subview := defined_by(view, "memref.subview")) is not None:
+        view = subview.operands[0]
+    return ir.BlockArgument(view).arg_number
 
 
 def place_of(view: ir.Value, of: Callable[[ir.Value], ir.Value]) -> list[Index]:

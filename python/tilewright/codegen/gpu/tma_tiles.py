@@ -47,7 +47,7 @@ class BoxedTile:
     """A tile of A or B in shared memory: boxes side by side, whose rows are as long as the swizzle's pattern.
 
     Attributes:
-        operand: 0 for A, 1 for B.
+        operand: Its number among the arrays of a call.
         outer: Rows of a box.
         inner: Elements of a row, which are neighbors in memory.
         count: Boxes.
@@ -108,9 +108,8 @@ class BoxedTile:
         return arith.ori(start, arith.constant(word, (leading << 16) | (stride << 32) | (1 << 62)))
 
 
-def boxed(operand: int, tile: tuple[int, int], neighbors: int, bits: int, parts: int) -> BoxedTile:
-    """The tile of operand 0 (A) or 1 (B), of those extents, as the product has it, whose neighbors lie along that axis."""
+def boxed(operand: int, tile: tuple[int, int], neighbors: int, bits: int, parts: int, *, depth: int) -> BoxedTile:
+    """The tile of an operand, of those extents, as the product has it, whose neighbors lie along that axis; K is the axis `depth`."""
     inner = ROW_BYTES * 8 // bits
     count = -(-tile[neighbors] // inner)
-    along_k = (operand == 0) == (neighbors == 1)
-    return BoxedTile(operand, tile[1 - neighbors], inner, count, along_k, bits, parts)
+    return BoxedTile(operand, tile[1 - neighbors], inner, count, neighbors == depth, bits, parts)

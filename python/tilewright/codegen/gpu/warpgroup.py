@@ -13,7 +13,7 @@ from tilewright.codegen.gpu.warpgroups import Specialized
 from tilewright.codegen.gpu.weight_groups import WeightGroups
 from tilewright.codegen.gpu.wgmma import TYPES
 from tilewright.mlir import ir
-from tilewright.schedules.gpu.warpgroup import WarpGroupTile, makes_weights
+from tilewright.schedules.gpu.warpgroup import MOST_PRODUCTS, WarpGroupTile, makes_weights
 from tilewright.spec import MatmulSpec
 from tilewright.targets.gpu import GpuTarget
 
@@ -27,7 +27,7 @@ def does(spec: MatmulSpec, target: GpuTarget) -> bool:
     # Rows that are not aligned take another strategy, whose sums are of another order.
     if (
         types is None
-        or spec.products > 1
+        or spec.products > MOST_PRODUCTS
         or spec.gathers
         or spec.deterministic
         or len(spec.batch_axes) > MOST_BATCH_AXES

@@ -36,6 +36,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
+from itertools import accumulate
 
 from tilewright.build.constants import bits_of
 from tilewright.build.index import Index, add, div, less, mul, value, values
@@ -56,7 +57,7 @@ from tilewright.codegen.gpu.barriers import (
 from tilewright.codegen.gpu.finished_tiles import Finishing
 from tilewright.codegen.gpu.ring import Ring, Turn, cluster_address
 from tilewright.codegen.gpu.tile_order import TileOrder
-from tilewright.codegen.gpu.tma_loads import axes_of, place_of, reads_of
+from tilewright.codegen.gpu.tma_loads import argument_of, axes_of, place_of, reads_of
 from tilewright.codegen.gpu.tma_tiles import Box, BoxedTile, boxed
 from tilewright.codegen.gpu.warp_group_fragments import WARP, WarpGroups
 from tilewright.codegen.gpu.wgmma import Products
@@ -131,29 +132,28 @@ class Specialized(Finishing):
         self._place_tiles(over_k)
         self._ring = Ring(sizes.stages, 4 if sizes.pingpong else 4 * sizes.consumers, sizes.shared, sizes.beside)
         element = ir.VectorType(over_k.results[0].type).element_type
-        self._products = Products(sizes, self._tiles, (0, self._tiles[0].bytes), self._memory, self._types, element)
+        self._products = Products(sizes, self._tiles, self._places, self._memory, self._types, element)
         self._initialize(self._ring)
 
     def _place_tiles(self, over_k: ir.Operation) -> None:
         """Where tiles are, how they are copied, and which of C a block has."""
         sizes = self._sizes
         self._reads = self._sources(over_k)
-        tiles = [self._tile(number, read) for number, read in enumerate(self._reads)]
-        self._tiles = tiles[0], tiles[1]
-        self._slot_bytes = sum(each.bytes for each in tiles)
+        self._tiles = [self._tile(number, read) for number, read in enumerate(self._reads)]
+        *self._places, self._slot_bytes = accumulate((each.bytes for each in self._tiles), initial=0)
         room = sizes.stages * self._slot_bytes
         self._check_room(ir.VectorType(over_k.results[0].type), room)
         self._memory = shared.allocate(room)
         arguments = list(body(function_of(self._loop)).arguments)
         if sizes.streamed:
             self._workspace = self._new_parameter()
-        self._maps = [self._map(each.box(axes_of(arguments[each.operand]))) for each in tiles]
+        self._maps = [self._map(each.box(axes_of(arguments[each.operand]))) for each in self._tiles]
         rows, columns = self._tile_counts()
         self._order = TileOrder(rows, columns, sizes.band, sizes.cluster, sizes.beside, sizes.split)
         self._stores = self._box_stores(self._map) if self._boxes_of_c else None
 
     def _sources(self, over_k: ir.Operation) -> list[ir.Operation]:
-        """What reads A and B as they are stored."""
+        """What reads A and each B as they are stored."""
         return reads_of(over_k)
 
     def _initialize(self, *rings: Ring, meet: Callable[[], None] = begin_cluster) -> None:
@@ -173,8 +173,9 @@ class Specialized(Finishing):
         kind = ir.VectorType(read.results[0].type)
         size = bits_of(kind.element_type)
         down, across = kind.shape
-        parts = (self._sizes.beside, self._sizes.cluster)[number]
-        tile = boxed(number, (down, across), staging.neighbors(read.operands[0]), size, parts)
+        view, depth = read.operands[0], 0 if number else 1
+        parts = self._sizes.cluster if number else self._sizes.beside
+        tile = boxed(argument_of(view), (down, across), staging.neighbors(view), size, parts, depth=depth)
         if size not in self._ACROSS and not tile.along_k:
             raise LoweringError(
                 f"elements of {size} bits that do not lie along K in memory cannot be multiplied", stage="threads"
@@ -245,24 +246,24 @@ class Specialized(Finishing):
             yield
 
     def _copy_step(self, over_k: ir.Operation, k: ir.Value, turn: Turn) -> None:
-        """Has the tiles of A and B for a step copied, when their slot is empty."""
+        """Has the tiles of A and each B for a step copied, when their slot is empty."""
         block = body(over_k)
         self._ring.await_empty(turn)
         self._values[block.arguments[0]] = k
         self._ring.expect(turn, self._slot_bytes)
         start = mul(turn.slot, self._slot_bytes)
-        for number in (0, 1):
-            self._copy(number, add(start, number * self._tiles[0].bytes), self._ring.full(turn.slot))
+        for number, place in enumerate(self._places):
+            self._copy(number, add(start, place), self._ring.full(turn.slot))
 
     def _copy(self, number: int, start: Index, barrier: ir.Value) -> None:
-        """Begins the copies of an operand's boxes to where its tile starts."""
+        """Begins the copies of the boxes of A (0), or of a B, to where its tile starts."""
         read, tile = self._reads[number], self._tiles[number]
         *entry, row, column = place_of(read.operands[0], self._of)
         inner, outer = (column, row) if staging.neighbors(read.operands[0]) == 1 else (row, column)
         mask = None
         if tile.parts > 1:
             (below, beside), rows = self._order.in_cluster(), tile.outer // tile.parts
-            part = below if number == 1 else beside
+            part = below if number else beside
             outer = add(outer, mul(part, rows))
             start = add(start, mul(part, tile.box_bytes // tile.parts))
             mask = self._sharers(number, below, beside)
@@ -277,7 +278,7 @@ class Specialized(Finishing):
         """The blocks of a cluster that have the same tile of an operand as this one, as bits by their numbers."""
         across = self._sizes.beside
         word = ir.IntegerType.get_signless(16)
-        if number == 1:
+        if number:
             mask, first = sum(1 << row * across for row in range(self._sizes.cluster)), beside
         else:
             mask, first = (1 << across) - 1, mul(below, across)
@@ -323,7 +324,7 @@ class Specialized(Finishing):
     ) -> tuple[list[ir.Value], Turn]:
         """The sums of a tile, of rows from `row` on, and the turn after it; zeros where `over`, as `_steps` has it, is no step."""
         lower, upper, steps = over
-        kinds = [self._products.instruction.kind] * self._sizes.groups + [each.type for each in turn.values]
+        kinds = [self._products.instruction.kind] * self._sizes.summed + [each.type for each in turn.values]
         if self._sizes.pingpong:
             # A branch around products that are begun in turns would have the assembler make them wait for each other (C7515).
             sums, after = self._multiply_all(lower, upper, turn, row)

@@ -70,7 +70,7 @@ class WeightGroups(Specialized):
         """The loop over K: the sums, and the turn after it."""
         sizes = self._sizes
         weights = HeldWeights(self._made, self._tiles[1], sizes.bk, sizes.groups)
-        place = self._tiles[0].bytes
+        place = self._places[1]
 
         def load(k: ir.Value) -> list[ir.Value]:
             self._enter_step(self._block, k)

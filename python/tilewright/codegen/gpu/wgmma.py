@@ -133,7 +133,7 @@ class Products:
 
     Attributes:
         sizes: The strategy's.
-        tiles: Those of A and B in a slot.
+        tiles: Those of A and of each B in a slot.
         places: How many bytes into a slot each starts.
         memory: The slots.
         types: PTX's names of the types of A and B.
@@ -141,8 +141,8 @@ class Products:
     """
 
     sizes: WarpGroupTile
-    tiles: tuple[BoxedTile, BoxedTile]
-    places: tuple[int, int]
+    tiles: Sequence[BoxedTile]
+    places: Sequence[int]
     memory: ir.Value
     types: tuple[str, str]
     element: ir.Type
@@ -150,41 +150,44 @@ class Products:
     @property
     def instruction(self) -> Instruction:
         """The form that it takes."""
-        first, second = self._order
+        first, second = self._matrices(0)
         types = self.types[first], self.types[second]
         along_k = self.tiles[first].along_k, self.tiles[second].along_k
         return Instruction(self.sizes.across, types, self.element, along_k)
 
-    @property
-    def _order(self) -> tuple[int, int]:
-        """Which operand is the first matrix of instructions, and which the second one."""
-        return (1, 0) if self.sizes.swapped else (0, 1)
+    def _matrices(self, product: int) -> tuple[int, int]:
+        """Which operand is the first matrix of instructions of a product, and which the second one."""
+        return (1 + product, 0) if self.sizes.swapped else (0, 1 + product)
 
     def zeros(self) -> list[ir.Value]:
         """Sums of nothing, for each 64 rows of a consumer."""
-        return [self.instruction.zeros() for _ in range(self.sizes.groups)]
+        return [self.instruction.zeros() for _ in range(self.sizes.summed)]
 
     def undefined(self) -> list[ir.Value]:
         """Sums that the first products replace, for each 64 rows of a consumer."""
-        return [self.instruction.undefined() for _ in range(self.sizes.groups)]
+        return [self.instruction.undefined() for _ in range(self.sizes.summed)]
 
     def begin(
         self, slot: ir.Value, row: Index, sums: Sequence[ir.Value], adds: ir.Value | bool, first: int = 0
     ) -> list[ir.Value]:
         """Begins the products of a slot, of a consumer's rows from `row` on, as one group of asynchronous instructions.
 
-        `sums` are those of each 64 rows, from the number `first` on; the products replace them where `adds` is 0.
+        `sums` are those of each 64 rows, of one product after the other, from the number `first` on; they are replaced where `adds` is 0.
         """
         nvvm.wgmma_fence_aligned()
-        one, other = self._order
         instruction, depth = self.instruction, _DEPTH_BYTES * 8 // self.tiles[0].bits
-        starts = [self._descriptor(one, slot, row), self._descriptor(other, slot, 0)]
+        starts: dict[int, ir.Value] = {}
         results = []
-        for group, sum_ in enumerate(sums, first):
+        for number, sum_ in enumerate(sums, first):
+            product, group = divmod(number, self.sizes.groups)
+            one, other = self._matrices(product)
+            for matrix, at in ((one, row), (other, 0)):
+                if matrix not in starts:
+                    starts[matrix] = self._descriptor(matrix, slot, at)
             result = sum_
             for k in range(0, self.sizes.bk, depth):
                 places = self.tiles[one].place(group * ROWS, k), self.tiles[other].place(0, k)
-                a, b = (advanced(start, place) for start, place in zip(starts, places, strict=True))
+                a, b = (advanced(starts[each], place) for each, place in zip((one, other), places, strict=True))
                 result = instruction.begin(a, b, result, depth, adds if k == 0 else True)
             results.append(result)
         nvvm.wgmma_commit_group_sync_aligned()
@@ -200,7 +203,7 @@ class Products:
     ) -> list[ir.Value]:
         """The same of the first matrix in registers: of each 64 rows, and of each instruction from `k` on, four of a thread."""
         nvvm.wgmma_fence_aligned()
-        second = self._order[1]
+        second = self._matrices(0)[1]
         depth = _DEPTH_BYTES * 8 // self.tiles[second].bits
         start, results = self._descriptor(second, slot, 0), []
         for held, sum_ in zip(fragments, sums, strict=True):

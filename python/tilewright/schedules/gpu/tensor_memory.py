@@ -109,6 +109,11 @@ class TensorMemoryTile(Swappable):
         return False
 
     @property
+    def products(self) -> int:
+        """Matrices like B that the tile of A is multiplied by."""
+        return 1
+
+    @property
     def columns(self) -> int:
         """Columns of tensor memory that a tile's sums take."""
         return self.down // LANES * self.across

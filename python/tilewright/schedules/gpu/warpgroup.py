@@ -21,6 +21,8 @@ ROW_BYTES = 128
 _MOST_COLUMNS = 256
 """Columns that a warp group multiplies at once, at most, and those of 64 rows of sums that it has: more than 128 registers of a thread
 leave too few for the rest."""
+MOST_PRODUCTS = _MOST_COLUMNS // ROWS
+"""Matrices like B at most that a tile of A is multiplied by: 64 columns of each."""
 _MOST_PROMOTED = 384
 """Columns of 64 rows of sums that are promoted, and of those that are added to them: 192 registers of a thread."""
 _MOST_OF_A_BOX = 256
@@ -131,6 +133,7 @@ class WarpGroupTile(Swappable):
         band: Rows of tiles that blocks go through together, column by column, so that what they read is still in the L2 cache.
         promote: 1: sums of each step over K are added to others in f32, 64 rows of a consumer at a time, because 8-bit floats are summed
             with fewer bits. 0: never.
+        products: Matrices like B that the tile of A is multiplied by (`glu`), each of which has sums of its own.
     """
 
     bm: int = 128
@@ -146,6 +149,7 @@ class WarpGroupTile(Swappable):
     swapped: bool = False
     band: int = 8
     promote: int = 0
+    products: int = 1
 
     def __post_init__(self) -> None:
         """Checks the sizes.
@@ -161,9 +165,9 @@ class WarpGroupTile(Swappable):
                 where="schedule parameters",
                 expected=f"bm a multiple of {rows}, bn of 64 and at most 256, bk of 32; if swapped, bn of {rows}, bm of 8",
             )
-        if not sums_fit(self.groups, self.across, promote=False):
+        if not sums_fit(self.summed, self.across, promote=False):
             raise ScheduleError(
-                f"{self.groups * ROWS}x{self.across} sums of a consumer",
+                f"{self.summed * ROWS}x{self.across} sums of a consumer",
                 where="schedule parameters",
                 expected="at most 64x256, which are 128 registers of a thread",
             )
@@ -191,7 +195,7 @@ class WarpGroupTile(Swappable):
             wrong = f"cluster={self.cluster}, beside={self.beside}", "1, or 2 where nothing is split or swapped"
         elif self.split > _MOST_BLOCKS:
             wrong = f"split={self.split}", f"at most {_MOST_BLOCKS}"
-        elif self.promote not in (0, 1) or not sums_fit(self.groups, self.across, promote=bool(self.promote)):
+        elif self.promote not in (0, 1) or not sums_fit(self.summed, self.across, promote=bool(self.promote)):
             wrong = (
                 "promote",
                 "0 or 1; and at most 64x192 or 128x128 sums of a consumer, which needs 64 rows of them again",
@@ -217,18 +221,23 @@ class WarpGroupTile(Swappable):
     @property
     def workspace(self) -> int:
         """Bytes of memory, zeros at first, that a block of a launch leaves sums of a tile in for others; and flags that they are there."""
-        return self.bm * self.bn * SUM_BYTES + FLAG_BYTES if self.streamed else 0
+        return self.products * self.bm * self.bn * SUM_BYTES + FLAG_BYTES if self.streamed else 0
 
     @property
     def resident(self) -> int:
         """Blocks at a time that a multiprocessor has registers for: two where one group multiplies, with few sums."""
-        sums = (self.groups + self.promote) * self.across
+        sums = (self.summed + self.promote) * self.across
         return 2 if self.consumers == 1 and sums <= _MOST_COLUMNS // 2 else 1
 
     @property
     def groups(self) -> int:
         """Groups of 64 rows of instructions that a consumer has."""
         return self.down // (ROWS if self.pingpong else ROWS * self.consumers)
+
+    @property
+    def summed(self) -> int:
+        """Groups of 64 rows of sums that a consumer has: those of the first product, then of the next."""
+        return self.products * self.groups
 
 
 def warpgroup(spec: MatmulSpec, sizes: WarpGroupTile) -> ir.Module:

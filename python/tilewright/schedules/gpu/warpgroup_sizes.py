@@ -84,6 +84,8 @@ def sizes(spec: MatmulSpec, target: GpuTarget, given: Mapping[str, int]) -> Warp
     chosen = {"bk": row_of(stored), "bn": _FEWER_COLUMNS if short else _COLUMNS, "promote": int(short)}
     if makes_weights(spec):
         chosen |= {"bk": row_of(spec.b_stored), "bn": _FEWER_COLUMNS, "bm": _MOST_HELD, "swapped": 1}
+    chosen["products"] = spec.products
+    chosen["bn"] = min(chosen["bn"], _COLUMNS // spec.products // ROWS * ROWS)  # As many sums of a consumer.
     if not _SHAPE & set(given):
         chosen |= _shape(spec, target, chosen)
     chosen |= given
@@ -97,6 +99,10 @@ def sizes(spec: MatmulSpec, target: GpuTarget, given: Mapping[str, int]) -> Warp
 def check(spec: MatmulSpec, target: GpuTarget, made: WarpGroupTile) -> None:
     """Raises `ScheduleError` unless there are instructions for sizes."""
     stored = spec.a_stored
+    if made.products != spec.products:
+        raise ScheduleError(
+            f"products={made.products}", where="schedule parameters", expected=f"{spec.products}, as the spec says"
+        )
     if stored.kind != "float" and made.across > _FREE_COLUMNS and made.across % _INTEGER_COLUMNS:
         raise ScheduleError(
             f"instructions of {made.across} columns on {stored}",
@@ -120,7 +126,7 @@ def check(spec: MatmulSpec, target: GpuTarget, made: WarpGroupTile) -> None:
 
 def _slot(spec: MatmulSpec, rows: int, columns: int, depth: int) -> int:
     """Bytes of the tiles of a step."""
-    return (rows * spec.a_stored.bits + columns * spec.b_stored.bits) * depth // 8
+    return (rows * spec.a_stored.bits + spec.products * columns * spec.b_stored.bits) * depth // 8
 
 
 def ranked(spec: MatmulSpec, target: GpuTarget) -> list[WarpGroupTile]:
@@ -210,17 +216,20 @@ def _candidates(spec: MatmulSpec, work: Work, usual: Mapping[str, int]) -> Itera
     for bm, bn, swapped in tiles:
         down, across = (bn, bm) if swapped else (bm, bn)
         consumers = min(2, down // ROWS)
-        groups, promote = down // consumers // ROWS, bool(usual["promote"])
+        groups, promote = work.products * down // consumers // ROWS, bool(usual["promote"])
         # With as many sums as registers allow, addresses of wide results do not fit: the assembler spills them.
         if not sums_fit(groups, across, promote=promote) or (promote and groups > 1 and work.bytes_out >= SUM_BYTES):
             continue
-        slot, bk = (bm + bn) * ROW_BYTES, usual["bk"]
+        slot, bk = (bm + work.products * bn) * ROW_BYTES, usual["bk"]
         if not usual["promote"] and _stages(2 * slot, consumers) >= _MANY_STAGES:
             slot, bk = 2 * slot, 2 * bk
         shape: Any = {"bm": bm, "bn": bn, "bk": bk, "consumers": consumers, "swapped": bool(swapped)}
+        shape["products"] = work.products
         most_split = -(-work.k // bk) // _LEAST_STEPS
         for split in _SPLITS:
-            if split == 1 or (split <= most_split and bm * bn * SUM_BYTES <= _stages(slot, consumers) * slot):
+            if split == 1 or (
+                split <= most_split and work.products * bm * bn * SUM_BYTES <= _stages(slot, consumers) * slot
+            ):
                 yield WarpGroupTile(**shape, split=split)
         shared = [{}]
         if not swapped:
@@ -263,7 +272,7 @@ def _work(spec: MatmulSpec) -> Work | None:
     m, n, k, *batch = known
     bytes_in, bytes_out = spec.a_stored.bits // 8, -(-spec.c_type.bits // 8)
     if not makes_weights(spec):
-        return Work(m, n, k, prod(batch), bytes_in, bytes_out)
+        return Work(m, n, k, prod(batch), bytes_in, bytes_out, products=spec.products)
     is_short = all(each.type == spec.a or each.type in _INTEGERS for each in spec.chain_b.operands)
     codes = spec.b_stored
     instructions = _PAIR_INSTRUCTIONS[codes.bits, is_short and codes.kind != "float"]

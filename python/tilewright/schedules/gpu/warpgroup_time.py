@@ -64,6 +64,7 @@ class Work:
         bytes_out: Of an element of C.
         code_bits: Of an element of B where consumers make weights of it in registers; 0 where it is multiplied as it is stored.
         pair_instructions: Those of a thread that make a register of two such elements.
+        products: Matrices like B that A is multiplied by, of which one C is made.
     """
 
     m: int
@@ -74,11 +75,12 @@ class Work:
     bytes_out: int
     code_bits: int = 0
     pair_instructions: int = 0
+    products: int = 1
 
     @property
     def bytes_of_b(self) -> float:
-        """Of an element of B."""
-        return self.code_bits / 8 or self.bytes_in
+        """Of an element of each B."""
+        return self.products * (self.code_bits / 8 or self.bytes_in)
 
     @property
     def memory_bytes(self) -> float:
@@ -99,7 +101,7 @@ def cycles(work: Work, sizes: WarpGroupTile) -> float:
     steps = -(-work.k // (sizes.bk * sizes.split))
     end = _TILE_CYCLES + sizes.bm * sizes.bn * work.bytes_out / _C_BYTES * (_TRANSPOSED if sizes.swapped else 1)
     if sizes.split > 1:
-        end += _SPLIT_CYCLES + sizes.bm * sizes.bn * SUM_BYTES * (1 / SHARED_BYTES + 1 / _FAR_BYTES)
+        end += _SPLIT_CYCLES + work.products * sizes.bm * sizes.bn * SUM_BYTES * (1 / SHARED_BYTES + 1 / _FAR_BYTES)
     rounds = -(-tiles // places) * (steps * _step_cycles(work, sizes) + end)
     processors = _streamed_cycles(work, sizes, end) if sizes.streamed else rounds
     active = (places if sizes.streamed else min(tiles, places)) * sizes.blocks
@@ -114,14 +116,16 @@ def _streamed_cycles(work: Work, sizes: WarpGroupTile, end: float) -> float:
     left = tiles - whole * places
     own = -(-left * steps // places)
     moves = 1 + -(-steps // own) if left else 0
-    moved = sizes.bm * sizes.bn * SUM_BYTES / min(L2_BYTES_EACH, L2_BYTES / (places * sizes.blocks))
+    moved = work.products * sizes.bm * sizes.bn * SUM_BYTES / min(L2_BYTES_EACH, L2_BYTES / (places * sizes.blocks))
     all_steps = (whole * steps + own) * _step_cycles(work, sizes)
     return all_steps + (whole + -(-left // places)) * end + moves * (moved + _MOVE_CYCLES)
 
 
 def least_cycles(work: Work) -> float:
     """Cycles that no kernel is faster than: those of the tensor cores of all multiprocessors, or those of memory."""
-    products = work.batch * work.m * work.n * work.k * work.bytes_in / (ROWS * COLUMNS_A_CYCLE * DEPTH_BYTES)
+    products = (
+        work.products * work.batch * work.m * work.n * work.k * work.bytes_in / (ROWS * COLUMNS_A_CYCLE * DEPTH_BYTES)
+    )
     return max(products / resident(1), work.memory_bytes / _MEMORY_BYTES)
 
 
@@ -134,7 +138,7 @@ def traffic(work: Work, sizes: WarpGroupTile) -> float:
 def _step_cycles(work: Work, sizes: WarpGroupTile) -> float:
     """Cycles of a step over K of a multiprocessor."""
     depth = sizes.bk * work.bytes_in
-    instructions = sizes.down // ROWS * depth // DEPTH_BYTES
+    instructions = work.products * sizes.down // ROWS * depth // DEPTH_BYTES
     products = instructions * sizes.across / COLUMNS_A_CYCLE
     # What instructions read, and what copies write.
     copied = (sizes.bm * work.bytes_in + sizes.bn * work.bytes_of_b) * sizes.bk
@@ -145,7 +149,7 @@ def _step_cycles(work: Work, sizes: WarpGroupTile) -> float:
         pairs = sizes.bn * sizes.bk / _PAIRS_A_CYCLE
         shared, made = shared + pairs, pairs * work.pair_instructions / _ISSUED
     if sizes.promote:
-        adds = sizes.bm * sizes.bn / _LANES
+        adds = work.products * sizes.bm * sizes.bn / _LANES
         # Products of another consumer, or of another block, go on while one adds.
         products = products if sizes.consumers * sizes.resident > 1 else products + adds
         made += adds
