@@ -18,6 +18,7 @@ import types
 import weakref
 from collections.abc import Callable
 from dataclasses import replace
+from math import prod
 from pathlib import Path
 from typing import Any
 
@@ -33,6 +34,7 @@ from tilewright.bench.card.plan_operators import Operator
 from tilewright.bench.suites import parse_shape
 from tilewright.errors import OperandError, TargetError
 from tilewright.runtime import cards, device_arrays, emulated_gpu, gpu
+from tilewright.schedules.gpu.warpgroup import FLAG_BYTES
 from tilewright.targets import nvidia
 
 SM_80, SM_90A, SM_100A = nvidia.ROWS
@@ -341,6 +343,14 @@ def clusters() -> None:
     for stream, made in ((7, 1), (7, 1), (8, 2), (7, 2)):
         assert is_right(spec, kernel(*operands, stream=stream), operands), DRIVER.error
         assert DRIVER.count("set") - before == made
+    form, loaded = kernel.code(True, lambda _: {})
+    ((first,),) = loaded.values()
+    blocks = prod(DRIVER.last["grid"])
+    for place in first._workspaces._places.values():
+        memory = np.frombuffer((ctypes.c_uint8 * (blocks * form.sizes.workspace)).from_address(place), np.uint8)
+        sums, flags = np.split(memory.reshape(blocks, -1), [-FLAG_BYTES], axis=1)
+        assert sums.any()
+        assert not flags.any()
 
 
 @case
