@@ -1,7 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""Settings of all tests: the same examples of hypothesis in every run, without a deadline; the longest files first; no measured choices."""
+"""Settings of all tests: the same examples of hypothesis in every run, without a deadline; the longest files first; no measured choices.
+
+A long run says at its end which files took longest.
+"""
 
 import os
+from collections import defaultdict
 from pathlib import Path
 
 import pytest
@@ -30,3 +34,15 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     first = {f"test_{name}.py": place for place, name in enumerate(LONGEST)}
     assert all((Path(__file__).parent / "python" / name).exists() for name in first), "a file of LONGEST is gone"
     items.sort(key=lambda item: first.get(item.path.name, len(first)))
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """Says of a long run how long the slowest files took, so that it is known what to make faster, and what `LONGEST` should name."""
+    seconds: defaultdict[str, float] = defaultdict(float)
+    for report in (each for reports in terminalreporter.stats.values() for each in reports):
+        if isinstance(report, pytest.TestReport):
+            seconds[report.nodeid.partition("::")[0]] += report.duration
+    if (total := sum(seconds.values())) > 600:
+        terminalreporter.section(f"seconds of the 40 slowest files, of {total:.0f} of all")
+        for name, each in sorted(seconds.items(), key=lambda item: -item[1])[:40]:
+            terminalreporter.write_line(f"{each:7.1f} {name}")

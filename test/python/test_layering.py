@@ -6,6 +6,7 @@ The sources are parsed, not imported. Imports inside functions, under TYPE_CHECK
 
 import ast
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -276,6 +277,7 @@ def test_no_file_imports_many_others():
     assert {name: n for name, n in counts.items() if n > MORE_IMPORTS.get(name, MOST_IMPORTS)} == {}
 
 
+@cache
 def imports_of_files(package: Path) -> dict[str, set[str]]:
     """For each file, by dotted name, the files of `package` that it imports, also inside functions and under TYPE_CHECKING."""
     files = {}
