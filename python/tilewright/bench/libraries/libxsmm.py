@@ -30,6 +30,8 @@ _SCALARS: Mapping[str, Callable[[float], Any]] = MappingProxyType(
 )
 _DISPATCHERS: Mapping[str, str] = MappingProxyType({"float64": "dmm", "float32": "smm", "bfloat16": "bsmm"})
 _ROOT = "LIBXSMMROOT"
+_LARGEST = 64**3
+"""Multiply-adds of a matrix up to which its call for batches compiles kernels; larger ones it gives to a BLAS, which is not linked here."""
 
 
 class Libxsmm(Library):
@@ -70,8 +72,9 @@ class Libxsmm(Library):
 
     def bind(self, operands: Operands) -> Call:
         """See `Library.bind`."""
+        (m, k), n = operands.a.shape[-2:], operands.b.shape[-1]
         if operands.a.ndim > 2:
-            return self._batch(operands)
+            return self._batch(operands) if m * n * k <= _LARGEST else self._one_by_one(operands)
         return self._product(operands, operands.b, 0)
 
     def bind_packed(self, operands: Operands) -> Call:
@@ -85,6 +88,27 @@ class Libxsmm(Library):
 
     def _product(self, operands: Operands, b: np.ndarray, flags: int) -> Call:
         """The call of the kernel that it compiles for one product."""
+        call = partial(
+            self._kernel(operands, flags), *(ctypes.c_void_p(each.ctypes.data) for each in (b, operands.a, operands.c))
+        )
+        call.__dict__["arrays"] = (b, operands)  # the arguments are addresses: these must live as long
+        return call
+
+    def _one_by_one(self, operands: Operands) -> Call:
+        """Calls of one kernel, one for each matrix of a batch."""
+        kernel, each = self._kernel(operands, 0), (operands.b, operands.a, operands.c)
+        matrices = [array.reshape(-1, *array.shape[-2:]) for array in each]
+        addresses = [tuple(ctypes.c_void_p(at.ctypes.data) for at in those) for those in zip(*matrices, strict=True)]
+
+        def call() -> None:
+            for those in addresses:
+                kernel(*those)
+
+        call.__dict__["arrays"] = operands
+        return call
+
+    def _kernel(self, operands: Operands, flags: int) -> Callable[..., None]:
+        """The kernel that it compiles for a matrix of these operands; it takes the addresses of B, A and C."""
         name = operands.a.dtype.name
         dispatch = getattr(self._library, f"libxsmm_{_DISPATCHERS[name]}dispatch")
         dispatch.restype = ctypes.c_void_p
@@ -94,10 +118,7 @@ class Libxsmm(Library):
         address = dispatch(*extents, *references, None)
         if not address:
             raise TilewrightError("it compiles no kernel for this product")
-        kernel = ctypes.PYFUNCTYPE(None, *[ctypes.c_void_p] * 3)(address)
-        call = partial(kernel, *(ctypes.c_void_p(each.ctypes.data) for each in (b, operands.a, operands.c)))
-        call.__dict__["arrays"] = (b, operands)  # the arguments are addresses: these must live as long
-        return call
+        return ctypes.PYFUNCTYPE(None, *[ctypes.c_void_p] * 3)(address)
 
     def _batch(self, operands: Operands) -> Call:
         """The call for a batch, each matrix told by the index of its first element."""
