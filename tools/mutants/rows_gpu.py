@@ -126,6 +126,12 @@ ROWS = (
         "                pass\n",
         ("test_card.py",),
     ),
+    Mutant(
+        "codegen/gpu/finished_tiles.py",
+        "group=product * self._sizes.groups + self._chunk.group",
+        "group=self._chunk.group",
+        ("test_gpu_warpgroup.py",),
+    ),
     Mutant("codegen/gpu/streamed_sums.py", '_SCOPE = "device"\n', '_SCOPE = "block"\n', ("test_gpu_warpgroup.py",)),
     Mutant(
         "codegen/gpu/tile_order.py",
