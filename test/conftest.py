@@ -24,8 +24,20 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--seed", type=int, default=0, help="the first seed of what is generated")
 
 
-LONGEST = ("generated", "type_cells", "pack_b", "dynamic", "replay", "kernel_types", "scalable", "examples")
-"""Files that took more than 45 s of a core each, of 1,720 s of all. A worker that came to one last would run it alone."""
+LONGEST = (
+    "generated",
+    "type_cells",
+    "pack_b",
+    "dynamic",
+    "replay",
+    "kernel_types",
+    "scalable",
+    "examples",
+    "tuning",
+    "tuning_operators",
+)
+"""Files that took more than 45 s of a core each, of 1,720 s of all, and the two longest of those that would come last (80 s each, in a run
+beside other work). A worker that came to one last would run it alone."""
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
