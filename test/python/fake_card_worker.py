@@ -8,7 +8,7 @@ from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
 
-import on_fake_card
+import fake_card
 from tilewright import targets
 from tilewright.bench.card import plan, proofs, worker
 from tilewright.runtime import gpu
@@ -19,7 +19,7 @@ class Emulating(proofs.Prover):
 
     def __init__(self, folder: Path) -> None:
         super().__init__(folder)
-        self._driver_of_tests = on_fake_card.Driver()
+        self._driver_of_tests = fake_card.Driver()
 
     def run(self, step: plan.Step) -> dict[str, Any]:
         (kernel,) = step.kernels
