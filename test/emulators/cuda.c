@@ -34,6 +34,7 @@ static int (*on_launch)(const Launch *, void **);
 static int fail_with;
 static int refuses_cubins;
 static int cards = 1;
+static uint64_t capture; // The id of what captures every stream, or 0.
 static uintptr_t current_context;
 static uint32_t dynamic_shared;
 static char log_text[65536];
@@ -47,6 +48,7 @@ void fake_on_launch(int (*function)(const Launch *, void **)) { on_launch = func
 void fake_fail_with(int status) { fail_with = status; }
 void fake_refuse_cubins(int refuse) { refuses_cubins = refuse; }
 void fake_cards(int count) { cards = count; }
+void fake_capture(unsigned id) { capture = id; }
 const char *fake_log(void) { return log_text; }
 
 static Status cuInit(unsigned flags) { return flags ? invalid_value : success; }
@@ -118,6 +120,11 @@ static Status cuThreadExchangeStreamCaptureMode(int *mode) {
   int before = now;
   now = *mode;
   return *mode = before, success;
+}
+static Status cuStreamGetCaptureInfo(void *stream, int *status, uint64_t *id, void **graph, const void ***nodes,
+                                     const void ***edges, size_t *count) {
+  (void)stream, *status = capture != 0, *id = capture, *graph = NULL, *nodes = *edges = NULL;
+  return *count = 0, success;
 }
 static Status cuCtxSynchronize(void) { return note("synchronize"), success; }
 static Status cuStreamSynchronize(void *stream) {
@@ -262,6 +269,7 @@ static const Entry entries[] = {
     ENTRY(cuStreamCreate),
     ENTRY(cuStreamDestroy),
     ENTRY(cuThreadExchangeStreamCaptureMode),
+    ENTRY(cuStreamGetCaptureInfo),
     ENTRY(cuCtxSynchronize),
     ENTRY(cuStreamSynchronize),
     ENTRY(cuGetErrorName),

@@ -225,10 +225,20 @@ def clusters() -> None:
     assert is_right(spec, kernel(*operands), operands), DRIVER.error
     assert (DRIVER.last["cluster"], DRIVER.last["follows"]) == ((2, 1, 1), 1)
     assert DRIVER.last["grid"] == (2, 1, 1)  # Of four multiprocessors one has no neighbor.
-    # Memory in which blocks leave sums for others: zeros are made once a stream, and are there again behind each launch.
+    # Memory in which blocks leave sums for others: zeros are made once a stream and a capture, and are there again behind each launch.
     kernel, before = gpu.compile(spec, SM_90A, "warpgroup", {**sizes, "cluster": 1, "streamed": 1}), DRIVER.count("set")
     DRIVER.runs(kernel)
-    for stream, made in ((7, 1), (7, 1), (8, 2), (7, 2)):
+    for stream, capture, made in (
+        (7, 0, 1),
+        (7, 0, 1),
+        (8, 0, 2),
+        (7, 0, 2),
+        (7, 1, 3),
+        (7, 1, 3),
+        (7, 2, 4),
+        (7, 0, 4),
+    ):
+        DRIVER.library.fake_capture(capture)
         assert is_right(spec, kernel(*operands, stream=stream), operands), DRIVER.error
         assert DRIVER.count("set") - before == made
     form, loaded = kernel.code(True, lambda _: {})

@@ -55,7 +55,12 @@ def test_libxsmm_multiplies_batches_and_pairs_of_rows_of_b():
     with PeerProcess(peers.PEERS["libxsmm"], 1, HERE) as peer:
         for shape, dtype, packed in (
             (Shape(5, 7, 11, (2, 3)), "f64", False),
-            (Shape(70, 80, 50, (2, 2)), "f32", False),  # beyond what its own call for batches compiles
+            # The largest cubes that its own call for batches compiles, and beyond.
+            *(
+                (Shape(side, side, side + more, (2, 2)), dtype, False)
+                for side, dtype in ((32, "f32"), (64, "f64"))
+                for more in (0, 1)
+            ),
             (Shape(5, 7, 12), "bf16,bf16,f32", True),
         ):
             if packed and "avx512f" not in targets.resolve("host").features:

@@ -48,6 +48,7 @@ def test_the_steps_of_a_stage_lead_from_one_stage_to_the_next(kernel, trace):
     assert last.after.split("\n", 1)[1] == kernel.asm["llvmir"].split("\n", 1)[1]
     assert [step.number for step in trace.steps] == list(range(1, len(trace.steps) + 1))
     assert {step.kind for step in trace.steps} == {"transform ops", "MLIR's passes", "LLVM's passes"}
+    assert {"loop-unroll", "loop-load-elim"} & {step.name for step in trace.steps} == {"loop-unroll"}
 
 
 def test_a_transform_op_says_where_it_stands_and_what_its_handles_hold(trace):

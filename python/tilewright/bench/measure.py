@@ -130,7 +130,8 @@ def run_cases(
     total = steps * len(waiting)
     tell = progress or (lambda event: None)
     if jobs is not None:
-        wanted = [(case.threads, (case, settings)) for case in waiting]
+        leased = replace(settings, on_cores=None)  # Each worker runs on the cores that it has leased.
+        wanted = [(case.threads, (case, leased)) for case in waiting]
         for index, (number, found) in enumerate(on_workers.each(_one, wanted, jobs), 1):
             case, row = waiting[number], found if isinstance(found, Row) else None
             if isinstance(found, Row):

@@ -83,8 +83,10 @@ def model(
     how = {"contenders": names, "threads": threads, "rounds": rounds, "min_seconds": sample_ms / 1000}
     with progress_bar() as tell:
         measure = partial(measuring.run, **how) if executor else partial(measuring.run, **how, tell=tell)
-        for _, result in on_workers.results(measure, [(threads, each) for each in every], executor):
+        for number, result in on_workers.results(measure, [(threads, each) for each in every], executor):
             found.append(result)
+            if executor:
+                tell(len(found), len(every), measuring.case(*every[number][:2]))
             _print(result, out)
             if result.ratio is not None:
                 keep(result.record)

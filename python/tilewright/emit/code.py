@@ -15,7 +15,8 @@ from tilewright.targets.gpu import GpuTarget
 _LEVEL = 3
 """Of LLVM's optimizations: O3."""
 _WITHOUT = ("loop-load-elim",)
-"""Passes of O3 that gain nothing in kernels: this one compares every two accesses, half of LLVM's time in a large loop that packs."""
+"""Passes of O3 that gain nothing in kernels. This one compares every two accesses, half of LLVM's time in a large loop that packs, and
+changes the assembly of one of 756 kernels for 23 processors."""
 
 
 def optimize(llvmir: str, target: Target | GpuTarget) -> str:

@@ -65,7 +65,7 @@ class Compiler:
         analyses = list[Future[dict[str, Any]]]()
 
         def heard(told: Mapping[str, str]) -> None:
-            if CODE in told:
+            if CODE in told and not analyses:  # A schedule could tell more of them.
                 analyses.append(self._analysts.submit(analysis.of, told[CODE], problem.target))
 
         try:

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Memory of a card in which blocks of a launch leave sums for others: zeros before the first launch, and its flags zeros behind each.
 
-Launches on a stream come one after the other, and use the same memory; those on several streams may run at the same time.
+Launches on a stream come one after the other, and use the same memory; those on several streams may run at the same time. So may a
+graph and the stream that it was captured on: each capture has memory of its own, which is kept as long as the kernel.
 """
 
 from __future__ import annotations
@@ -17,6 +18,8 @@ from tilewright.runtime.cuda_core import checked
 _PER_THREAD = 2
 """The handle of a stream that is another one in each thread. Source: CUDA Driver API, CU_STREAM_PER_THREAD."""
 _NON_BLOCKING = 1
+_CAPTURING = 1
+"""CU_STREAM_CAPTURE_STATUS_ACTIVE."""
 
 
 class Workspaces:
@@ -29,10 +32,12 @@ class Workspaces:
         self._lock = threading.Lock()
         self._freed = weakref.finalize(self, _free, driver, self._places)
 
-    @staticmethod
-    def key(stream: int) -> object:
-        """What tells a stream from others whose launches may run at the same time."""
-        return (stream, threading.get_ident()) if stream == _PER_THREAD else stream
+    def key(self, stream: int) -> object:
+        """What tells launches on a stream from others that may run at the same time: the stream, and what captures it."""
+        thread = threading.get_ident() if stream == _PER_THREAD else 0
+        status, capturing, capture, *_ = self._driver.cuStreamGetCaptureInfo(self._driver.CUstream(stream))
+        # Where that fails, the launch will too, and says why.
+        return stream, thread, int(capture) if not status and int(capturing) == _CAPTURING else 0
 
     def of(self, stream: int, bytes_: int) -> int:
         """The address of so many bytes for launches on a stream: always as many."""

@@ -228,7 +228,7 @@ class Loaded:
 
         def launch(stream: int) -> None:
             # One for each stream, which nothing changes: other threads may launch at the same time, and graphs capture it.
-            key = Workspaces.key(stream) if workspace else stream
+            key = self._workspaces.key(stream) if workspace else stream
             if key not in prepared:
                 prepared[key] = prepare(stream)
             config, parameters = prepared[key]

@@ -30,8 +30,9 @@ _SCALARS: Mapping[str, Callable[[float], Any]] = MappingProxyType(
 )
 _DISPATCHERS: Mapping[str, str] = MappingProxyType({"float64": "dmm", "float32": "smm", "bfloat16": "bsmm"})
 _ROOT = "LIBXSMMROOT"
-_LARGEST = 64**3
-"""Multiply-adds of a matrix up to which its call for batches compiles kernels; larger ones it gives to a BLAS, which is not linked here."""
+_MOST_PER_BYTE = 4
+"""Operations for each byte of A, B and twice C up to which its call for batches compiles kernels (LIBXSMM_SMM_AI of libxsmm_frontend.h);
+other matrices it gives to a BLAS, which is not linked here."""
 
 
 class Libxsmm(Library):
@@ -72,9 +73,8 @@ class Libxsmm(Library):
 
     def bind(self, operands: Operands) -> Call:
         """See `Library.bind`."""
-        (m, k), n = operands.a.shape[-2:], operands.b.shape[-1]
         if operands.a.ndim > 2:
-            return self._batch(operands) if m * n * k <= _LARGEST else self._one_by_one(operands)
+            return self._batch(operands) if _is_small(operands) else self._one_by_one(operands)
         return self._product(operands, operands.b, 0)
 
     def bind_packed(self, operands: Operands) -> Call:
@@ -154,6 +154,12 @@ def missing() -> str | None:
 def _place() -> Path:
     """The folder that has its lib and include."""
     return Path(os.environ.get(_ROOT) or "/usr")
+
+
+def _is_small(operands: Operands) -> bool:
+    """Whether its call for batches multiplies matrices of these operands."""
+    (m, k), n = operands.a.shape[-2:], operands.b.shape[-1]
+    return 2 * m * n * k <= _MOST_PER_BYTE * operands.a.itemsize * (m * k + k * n + 2 * m * n)
 
 
 def _extents(operands: Operands) -> tuple[list[ctypes.c_int], list[ctypes.c_int]]:
