@@ -6,6 +6,7 @@ import random
 import shutil
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -13,10 +14,12 @@ import numpy as np
 import products
 import pytest
 import tilewright as tw
+from tilewright import targets
 from tilewright.payload.reference import within_bound
 from tilewright.payload.samples import values
 
 ANY = (None, None, None)
+HOST = targets.resolve("host")
 COUNTS = (0, 1, 1, 2, 3, 7, 8, 15, 16, 17, 31, 33, 64, 65)
 
 
@@ -139,6 +142,26 @@ def test_several_threads_give_the_same_bits():
         a, b, _ = products.uniform(spec.at(m, 512, 300))
         np.testing.assert_array_equal(one(a, b), two(a, b))
     assert_call(tw.compile(spec, threads=2), 700, 512, 300)
+
+
+TALL: list[tuple[tuple[Any, Any, Any], int, dict[str, Any]]] = [
+    ((None, 24, 40), 2, {}),
+    ((None, 40, 40), 1, {"epilogue": (tw.bias("n"), tw.relu())}),
+    ((None, 70, None), 1, {"beta": 1}),
+    (ANY, 2, {}),
+]
+
+
+@pytest.mark.parametrize(("extents", "threads", "fields"), TALL, ids=str)
+def test_many_rows_by_a_small_b_are_read_once(extents, threads, fields):
+    """A does not stay in the L2 of this target, and B does: the loop over rows is around that over columns."""
+    target = replace(HOST, name="small-l2", l2=replace(HOST.l2, bytes=32768))
+    kernel = tw.compile(tw.MatmulSpec(*extents, a="f64", **fields), target, threads=threads, cache=False)
+    assert "order = 1" in kernel.asm["schedule"]
+    known = "memref.prefetch" in kernel.asm["bufferized"]
+    assert known == (None not in extents[1:]), "the next rows of A are prefetched where a tile's steps are known"
+    for m in (1, 6, 7, 200, 1001, 20003):
+        assert_call(kernel, m, *(size or 40 for size in extents[1:]))
 
 
 def test_one_packed_b_serves_every_number_of_rows():

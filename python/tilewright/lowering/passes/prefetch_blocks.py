@@ -7,7 +7,7 @@ Zen 5, and row after row at 41.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from itertools import product as product_of
@@ -21,6 +21,8 @@ from tilewright.lowering.passes import workspace
 from tilewright.lowering.passes.slices import at_most
 from tilewright.mlir import ir
 from tilewright.mlir.dialects import arith, func, memref, scf
+from tilewright.schedules import decisions
+from tilewright.schedules.decisions import Prefetch
 from tilewright.schedules.models.prefetching import FEW_ROWS, HELD, SHARE, rows_pay
 from tilewright.targets.base import Target
 
@@ -31,6 +33,8 @@ _BURST = 16
 _STEPS = 8
 """Steps of a tile between two bursts, at least."""
 
+_ENDLESS = 1 << 31
+"""Steps of an outermost loop over a dynamic extent: more than there are."""
 _ROWS_AT_ONCE = 4
 """Rows at most of which a step of tile registers prefetches lines: two blocks of so many leave registers for the tiles' addresses."""
 
@@ -42,7 +46,7 @@ class _Loop:
     Attributes:
         op: The loop.
         first: Where it starts.
-        step: Its step.
+        step: Its step; of a dynamic extent in even tiles, that of the largest ones, in whose code it is.
         trips: Its steps at most.
     """
 
@@ -53,10 +57,12 @@ class _Loop:
 
     @classmethod
     def of(cls, op: ir.Operation) -> _Loop | None:
-        """The loop, if it is one whose steps are bounded."""
+        """The loop, if it is one whose steps are bounded, or the outermost one."""
         if op.name != "scf.for":
             return None
         first, last, step = known(op.operands[0]), _most(op.operands[1]), known(op.operands[2])
+        if last is None and parent(op).name == "func.func":
+            last, step = _ENDLESS, step or _largest_tile(op)
         if first is None or last is None or not step:
             return None
         return cls(op, first, step, max(1, -(-(last - first) // step)))
@@ -106,6 +112,19 @@ class _Block:
         return self.rows * self.columns * element
 
 
+def _sizes(loop: ir.Operation) -> ir.Operation | None:
+    """What chooses among the code for tiles of 1, 2, ... rows in the body of a loop over a dynamic extent; None for other loops."""
+    return next((each for each in in_block(body(loop)) if each.name == "scf.index_switch"), None)
+
+
+def _largest_tile(loop: ir.Operation) -> int | None:
+    """The rows of the largest tiles of a loop over a dynamic extent, or None."""
+    switch = _sizes(loop)
+    if switch is None or defined_by(switch.operands[0], "affine.min") is None:
+        return None  # Or sizes are counted in whole vectors.
+    return len(ir.DenseI64ArrayAttr(switch.attributes["cases"])) + 1
+
+
 def _most(value: ir.Value) -> int | None:
     """A constant that an index never exceeds: as `at_most` knows it, or that rounded to whole groups of rows; None when none is known."""
     most, op = at_most(value), definition(value)
@@ -141,24 +160,30 @@ def place(function: func.FuncOp, target: Target) -> None:
     For B bursts are worse: its lines come from L2 meanwhile, and wait (32 x 4096 x 4096 in bf16 took 1.1 times as long). What is
     prefetched beyond the last block is harmless.
 
+    The rows of a dynamic extent are prefetched likewise where the schedule says that its operands are large, and they are the outermost
+    loop.
+
     So are blocks of what is read where sums are complete, such as a residual, and of a result that is written and never read::
 
         for ic: packed_a = A[ic:ic+mc, :]
           for jr: for ir: prefetch the next lines of A, R and C at ic+mc;  for k: acc += ...;  C[ic+ir:, jr:] = acc + R[ic+ir:, jr:]
     """
+    large = _larger_than(int(target.l2.bytes * HELD), function)
     for op in named(function.operation, "scf.for"):
         loop = _Loop.of(op)
         if loop is None or loop.trips == 1:
             continue
-        nests = [each for each in in_block(body(op)) if each.name == "scf.for"]
+        switch = _sizes(op)
+        tile = body(op) if switch is None else switch.regions[0].blocks[0]
+        nests = [each for each in in_block(tile) if each.name == "scf.for"]
         for before, product in pairwise([None, *nests]):
             # The outermost loop with blocks that L2 holds is the one whose lines lie together.
             if product is None or not named(product, "vector.contract") or named(product, "memref.prefetch"):
                 continue
             source = product if before is None or named(before, "vector.contract") else before
-            block = _block(loop, source, int(target.l2.bytes * HELD))
+            block = _block(loop, source, large)
             blocks = [] if block is None or (source == product and not _pays_in_place(block, target)) else [block]
-            blocks += _of_sums(loop, product, int(target.l2.bytes * HELD))
+            blocks += _of_sums(loop, product, large)
             if sum(each.nbytes for each in blocks) <= target.l2.bytes * SHARE:
                 for each in blocks:
                     with product.context, product.location:
@@ -179,6 +204,7 @@ def place_slices(function: func.FuncOp, target: Target) -> None:
     Each step prefetches lines of the same few rows, so that their addresses are all that takes registers; of blocks so small that there
     would be more rows, memory delivers less than is multiplied anyway.
     """
+    large = _larger_than(int(target.l2.bytes * SHARE), function)
     for op in named(function.operation, "scf.for"):
         loop = _Loop.of(op)
         nests = [each for each in in_block(body(op)) if each.name == "scf.for"]
@@ -187,7 +213,7 @@ def place_slices(function: func.FuncOp, target: Target) -> None:
         *copies, product = nests
         if any(named(copy, "vector.contract") for copy in copies) or named(product, "memref.prefetch"):
             continue
-        found = [_block(loop, copy, int(target.l2.bytes * SHARE)) for copy in copies]
+        found = [_block(loop, copy, large) for copy in copies]
         blocks = [each for each in found if each is not None]
         if sum(each.nbytes for each in blocks) <= target.l2.bytes * SHARE:
             for block in blocks:
@@ -202,24 +228,25 @@ def _pays_in_place(block: _Block, target: Target) -> bool:
     around = _Loop.of(parent(block.loop.op))
     if around is not None and not any(depend(axis, around.variable) for axis in block.start):
         return False  # A is gone through for each few columns: that takes longer than to fetch it.
-    operand = workspace.bytes_of(ir.MemRefType(block.operand.type))
+    kind = ir.MemRefType(block.operand.type)
+    operand = workspace.bytes_of(kind) if kind.has_static_shape else None
     return rows_pay(block.nbytes // block.rows, operand, target)
 
 
-def _block(loop: _Loop, copy: ir.Operation, held: int) -> _Block | None:
-    """The block of A or B, of more than `held` bytes, that `copy` or a product goes through; None where there is none."""
+def _block(loop: _Loop, copy: ir.Operation, large: Callable[[ir.Value], bool]) -> _Block | None:
+    """The block of a `large` A or B that `copy` or a product goes through; None where there is none."""
     multiplies = bool(named(copy, "vector.contract"))
     for read in named(copy, "vector.transfer_read"):
         if multiplies and not _loop_around(read).results:
             continue  # It is of C: sums start there.
         operand, start = located(read.operands[0], list(read.operands)[1:3])
-        if _is_large(operand, held):
+        if large(operand):
             return _gone_through(loop, read, ir.VectorType(read.results[0].type), operand, start)
     return None
 
 
-def _of_sums(loop: _Loop, product: ir.Operation, held: int) -> list[_Block]:
-    """The blocks of the operands, of more than `held` bytes, that are read or written where sums are complete; none of one that is both."""
+def _of_sums(loop: _Loop, product: ir.Operation, large: Callable[[ir.Value], bool]) -> list[_Block]:
+    """The blocks of the `large` operands that are read or written where sums are complete; none of one that is both."""
     found: dict[ir.Value, tuple[str, _Block | None]] = {}
     for op in named(product, "vector.transfer_read", "vector.transfer_write"):
         writes = op.name == "vector.transfer_write"
@@ -227,7 +254,7 @@ def _of_sums(loop: _Loop, product: ir.Operation, held: int) -> list[_Block]:
             (op.operands[0].type, list(op.operands)[1:]) if writes else (op.results[0].type, list(op.operands))
         )
         operand, start = located(given[0], given[1:3])
-        if not _is_large(operand, held):
+        if not large(operand):
             continue
         if found.setdefault(operand, (op.name, None))[0] != op.name or _loop_around(op).results:
             found[operand] = "", None  # A sum that goes on, or what is multiplied.
@@ -247,10 +274,17 @@ def located(base: ir.Value, indices: Sequence[ir.Value]) -> tuple[ir.Value, tupl
     return base, start
 
 
-def _is_large(operand: ir.Value, held: int) -> bool:
-    """Whether it is a matrix that the function takes, of more than `held` bytes."""
-    kind = ir.MemRefType(operand.type)
-    return definition(operand) is None and kind.rank == 2 and kind.has_static_shape and workspace.bytes_of(kind) > held
+def _larger_than(held: int, function: func.FuncOp) -> Callable[[ir.Value], bool]:
+    """Tells whether a value is a matrix that `function` takes, of more than `held` bytes."""
+    unknown = decisions.of(function.operation, decisions.PREFETCH) == Prefetch("all")
+
+    def is_large(operand: ir.Value) -> bool:
+        kind = ir.MemRefType(operand.type)
+        if definition(operand) is not None or kind.rank != 2:
+            return False
+        return workspace.bytes_of(kind) > held if kind.has_static_shape else unknown
+
+    return is_large
 
 
 def _loop_around(op: ir.Operation) -> ir.Operation:

@@ -40,7 +40,7 @@ def unpacked(spec: MatmulSpec, target: Target, blocking: Blocking) -> ir.Module:
     with steps.script() as script:
         steps.record(script.functions, unpacked, blocking, target)
         batch_loops.take_apart(script, spec)
-        if _reads_weights(spec, target):
+        if _reads_weights(spec, target) or (blocking.order and spec.dynamic == ("m",)):
             steps.decide(script.functions, Prefetch("all"))
         register_tiles(script, spec, target, blocking, space.UNPACKED)
     return script.module

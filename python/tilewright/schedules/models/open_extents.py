@@ -29,6 +29,9 @@ DEEP = 16400
 """A third such size, for what every strategy fuses: above it B is not packed. In f32, 256 x 256 by 8192, of the speed of C += A·B of these
 extents, so and unpacked (Zen 5): 0.79 and 0.69."""
 
+_TALL_ROWS, _TALL_COLUMNS, _TALL_DEPTH = 1 << 16, 240, 64
+"""Extents that are meant by many rows and a B in L2, whose rows are not in the same sets of L1."""
+
 _COLUMN = 1 << 16
 """Elements of a column that is copied first, at most: what it is copied to has this size."""
 
@@ -222,7 +225,18 @@ def unpacked(spec: MatmulSpec, target: Target) -> Iterator[Variant]:
         yield Variant((Test("n", most=2 * half),), {"m": _SHORT_ROWS, "n": 2 * half, "k": 512}, shared=False)
     else:  # Rows of B are short, and are read in longer parts.
         yield Variant((Test("m", 4, _EVEN_ROWS // 2, 4),), {"m": 4, "n": 512, "k": 512}, shared=False)
+    if not spec.widens:  # Narrow elements are packed where rows are many.
+        yield tall(spec, target)
     yield Variant((), {"m": most_rows(target), "n": 512, "k": 512}, shared=False)
+
+
+def tall(spec: MatmulSpec, target: Target) -> Variant:
+    """The variant of many rows by a B that stays in L2, whose loop over rows is the outer one (`blocking.unpacked_blocking`)."""
+    a, b = target.l2.bytes // spec.a_type.bytes, target.l2.bytes // 2 // spec.b_type.bytes
+    k = _TALL_DEPTH if isinstance(spec.k, Dim) else spec.k
+    n = min(_TALL_COLUMNS, b // max(k, 1)) if isinstance(spec.n, Dim) else spec.n
+    typical = {"m": _TALL_ROWS, "n": n, "k": min(k, b // max(n, 1))}
+    return Variant((Test("mk", least=a + 1), Test("nk", most=b)), typical)
 
 
 def _narrow_rows(spec: MatmulSpec, target: Target) -> int:

@@ -30,9 +30,12 @@ _ON_OR_OFF = ((0,), (AHEAD,))
 Options = tuple[tuple[int, ...], ...]
 
 
-def rows_pay(row_bytes: int, operand_bytes: int, target: Target) -> bool:
-    """Whether prefetches help where rows of A, each of so many bytes, are read as they lie, and are not gone through again."""
-    held = operand_bytes <= held_bytes(target) // 2
+def rows_pay(row_bytes: int, operand_bytes: int | None, target: Target) -> bool:
+    """Whether prefetches help where rows of A, each of so many bytes, are read as they lie, and are not gone through again.
+
+    None are the bytes of an operand that is larger than any cache.
+    """
+    held = operand_bytes is not None and operand_bytes <= held_bytes(target) // 2
     return row_bytes >= _LONG * target.l1.line and not (held and row_bytes > _PAGE)
 
 

@@ -71,10 +71,10 @@ def alternatives(
 def ordered(spec: MatmulSpec, now: Blocking, nest: Callable[[bool], steps.Handle], *, both: bool) -> steps.Handle:
     """Two loops, either of which may be the outer one: `nest` builds them, the other way round if it is told so, and returns a handle.
 
-    With `both` loops there, and extents that are known, their order is left open, as `now` has it.
+    With `both` loops there, and extents that are known, their order is left open, as `now` has it. Of dynamic extents it is fixed.
     """
-    if not both or spec.dynamic:
-        return nest(False)
+    if spec.dynamic or not both:
+        return nest(bool(spec.dynamic and now.order))
     [found] = alternatives("order", [lambda: [nest(False)], lambda: [nest(True)]], now.order, handles=1)
     return found
 
