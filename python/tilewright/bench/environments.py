@@ -29,7 +29,7 @@ class Environment:
 
     Attributes:
         name: Its folder's name.
-        requirements: What pip installs, besides what every peer's process needs.
+        requirements: What pip installs, besides what every peer's process needs, and options for it.
         imports: A module that can be imported when all is well.
     """
 
@@ -60,6 +60,9 @@ CLUSTER = "cluster"
 """The environment of what runs calls on many machines, where `tilewright` itself is imported too."""
 _MANY = ("distributed>=2024.1", "ray[client]>=2.9", "mpi4py>=4", "click>=8.1", "rich>=13", "cloudpickle>=3,<3.1.3")
 
+_GGML = ("llama-cpp-python==0.3.36", "--config-settings=cmake.define.LLAVA_BUILD=OFF")
+"""Built from source, in some minutes, without its readers of pictures."""
+
 _ROWS = (
     Environment("numpy", (), "numpy"),
     Environment("mkl", ("mkl", "intel-openmp"), "numpy"),
@@ -67,7 +70,7 @@ _ROWS = (
     # flatbuffers: exported programs as bytes. tvm-ffi: libraries under JAX and numpy without tilewright.
     Environment("jax", ("jax>=0.8", "flatbuffers", "apache-tvm-ffi>=0.1.10", "jax-tvm-ffi>=0.1.3"), "jax"),
     Environment("iree", ("iree-base-compiler>=3.1", "iree-base-runtime>=3.1"), "iree.runtime"),
-    Environment("ggml", ("llama-cpp-python==0.3.36",), "llama_cpp"),  # built from source, some minutes
+    Environment("ggml", _GGML, "llama_cpp"),
     Environment("onnxruntime", ("onnxruntime>=1.18", "onnx>=1.16"), "onnxruntime"),
     Environment(TRITON, ("triton>=3.4",), "triton"),
     Environment(MODELS, _WHOLE, "torch, transformers, onnxruntime"),
