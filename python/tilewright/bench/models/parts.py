@@ -12,8 +12,8 @@ from typing import Any
 import torch  # pyright: ignore[reportMissingImports] - not in the project's own environment
 
 _CALLS = 3
-_AROUND = ("## Call", "Torch-Compiled", "TorchDynamo", "AOTDispatcher", "Pregraph", "tilewright::")
-"""What begins the names of rows of the profiler that only surround ops, or that are ours, whose time is taken otherwise."""
+_AROUND = ("## Call", "Torch-Compiled", "TorchDynamo", "AOTDispatcher", "Pregraph", "tilewright::call")
+"""What begins the names of rows of the profiler that only surround ops, or call kernels of ours, whose time is taken otherwise."""
 
 
 @contextmanager
