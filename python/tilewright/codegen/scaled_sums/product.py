@@ -135,8 +135,7 @@ class _Product:
         assert how is not None, "the schedule has asked"
         self._spec, self._sizes, self._how = spec, sizes, how
         self._lanes, self._columns, self._by = target.lanes(spec.acc_type), sizes.nr, by
-        # The others are for codes, and for constants.
-        self._most = max(1, target.vector_registers // 2 // sizes.mr)
+        self._most = scaled_blocks.sums_at_once(target, sizes.mr)
         self._codes, self._c, self._fresh = codes, c, fresh
         self._scale = further[0]
         self._zero_points = further[1] if how.zero_point else None
