@@ -78,10 +78,11 @@ PyObject *refuseFor(const char *name, const std::string &what, const std::string
 }
 
 PyObject *refuseMemory(PyObject *value, const char *name) {
-  return refuseFor(name, "the memory of the " + typeName(value) + " cannot be shared",
-                   "an array whose memory DLPack or __array_interface__ can describe",
-                   "Pass its numbers, x.detach() of a torch tensor with gradients; for what is traced or derived there are "
-                   "tilewright.torch and tilewright.jax");
+  return refuseFor(
+      name, "the memory of the " + typeName(value) + " cannot be shared",
+      "an array whose memory DLPack or __array_interface__ can describe",
+      "Pass its numbers, x.detach() of a torch tensor with gradients; for what is traced or derived there are "
+      "tilewright.torch and tilewright.jax");
 }
 
 /// The C functions of the library of `type`, or null: there are none of a version that is known.
