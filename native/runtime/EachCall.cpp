@@ -43,8 +43,9 @@ bool isMatrix(PyObject *value) {
 
 /// Whether the result goes into a new array, or a matrix of NumPy's of the type that the kernel makes.
 bool takes(const MatmulCall &kernel, PyObject *out) {
-  return out == Py_None || (isMatrix(out) && PyArray_EquivTypes(PyArray_DESCR(reinterpret_cast<PyArrayObject *>(out)),
-                                                                reinterpret_cast<PyArray_Descr *>(kernel.made().ptr())));
+  return out == Py_None ||
+         (isMatrix(out) && PyArray_EquivTypes(PyArray_DESCR(reinterpret_cast<PyArrayObject *>(out)),
+                                              reinterpret_cast<PyArray_Descr *>(kernel.made().ptr())));
 }
 
 class Products {
