@@ -4,6 +4,7 @@
 #include "NumPy.h"
 #include "Operands.h"
 
+#include <climits>
 #include <cstdlib>
 #include <memory>
 
@@ -66,18 +67,22 @@ PyObject *refuse(const char *name, const std::string &what, const std::string &e
 std::string typeName(PyObject *value) { return Py_TYPE(value)->tp_name; }
 
 /// Turns the error of another library into an OperandError, unless it is of another sort, such as an interrupt.
-PyObject *refuseFor(const char *name, const std::string &what, const std::string &expected) {
+PyObject *refuseFor(const char *name, const std::string &what, const std::string &expected,
+                    const std::string &remedy = "") {
   if (!PyErr_Occurred())
-    return refuse(name, what, expected, "");
+    return refuse(name, what, expected, remedy);
   if (!PyErr_ExceptionMatches(PyExc_Exception) || PyErr_ExceptionMatches(PyExc_MemoryError))
     return nullptr;
   nb::python_error error;
-  return refuse(name, what + ": " + std::string(nb::str(error.value()).c_str()), expected, "");
+  return refuse(name, what + ": " + std::string(nb::str(error.value()).c_str()), expected, remedy);
 }
 
 PyObject *refuseMemory(PyObject *value, const char *name) {
-  return refuseFor(name, "the memory of the " + typeName(value) + " cannot be shared",
-                   "an array whose memory DLPack or __array_interface__ can describe");
+  return refuseFor(
+      name, "the memory of the " + typeName(value) + " cannot be shared",
+      "an array whose memory DLPack or __array_interface__ can describe",
+      "Pass its numbers, x.detach() of a torch tensor with gradients; for what is traced or derived there are "
+      "tilewright.torch and tilewright.jax");
 }
 
 /// The C functions of the library of `type`, or null: there are none of a version that is known.
@@ -171,7 +176,10 @@ PyObject *viewOf(const dlpack::Tensor &tensor, bool writable, PyObject *owner, c
     return refuse(name,
                   "its elements are of DLPack's kind " + std::to_string(tensor.type.kind) + ", " +
                       std::to_string(tensor.type.bits) + " bits, " + std::to_string(tensor.type.lanes) + " lanes",
-                  "a type that numpy or ml_dtypes has", "Pass elements that share a byte as bytes, x.view(uint8)");
+                  "a type that numpy or ml_dtypes has",
+                  tensor.type.lanes == 1 && tensor.type.bits % CHAR_BIT == 0
+                      ? "Convert it, as with x.to(float32)"
+                      : "Pass elements that share a byte as bytes, x.view(uint8)");
   }
   auto drop = [](PyArray_Descr *each) { Py_DECREF(reinterpret_cast<PyObject *>(each)); };
   std::unique_ptr<PyArray_Descr, decltype(drop)> kept(type, drop);

@@ -29,14 +29,23 @@ struct Chosen {
   const MatmulCall *native;
 };
 
-/// Whether `value` is a matrix of NumPy's that lies row by row.
+/// Whether `value` is a matrix of NumPy's that lies row by row, as a kernel takes it.
 bool isMatrix(PyObject *value) {
   if (!PyArray_CheckExact(value))
     return false;
   auto *array = reinterpret_cast<PyArrayObject *>(value);
-  return PyArray_NDIM(array) == 2 &&
-         (PyArray_IS_C_CONTIGUOUS(array) ||
-          (PyArray_DIM(array, 1) > 1 && PyArray_STRIDE(array, 1) == PyArray_ITEMSIZE(array)));
+  if (PyArray_NDIM(array) != 2 || !PyArray_ISALIGNED(array))
+    return false;
+  npy_intp item = PyArray_ITEMSIZE(array), columns = PyArray_DIM(array, 1), row = PyArray_STRIDE(array, 0);
+  return PyArray_IS_C_CONTIGUOUS(array) ||
+         (columns > 1 && PyArray_STRIDE(array, 1) == item && row >= columns * item && row % item == 0);
+}
+
+/// Whether the result goes into a new array, or a matrix of NumPy's of the type that the kernel makes.
+bool takes(const MatmulCall &kernel, PyObject *out) {
+  return out == Py_None ||
+         (isMatrix(out) && PyArray_EquivTypes(PyArray_DESCR(reinterpret_cast<PyArrayObject *>(out)),
+                                              reinterpret_cast<PyArray_Descr *>(kernel.made().ptr())));
 }
 
 class Products {
@@ -47,9 +56,9 @@ public:
   PyObject *product(PyObject *a, PyObject *b, PyObject *out) {
     if (isMatrix(a) && isMatrix(b)) {
       const Chosen &chosen = kernelOf(a, b);
-      if (chosen.native)
+      if (chosen.native && takes(*chosen.native, out))
         return chosen.native->product(a, b, out);
-      if (!chosen.kernel.is_none())
+      if (!chosen.native && !chosen.kernel.is_none() && out == Py_None)
         return called(chosen.kernel, a, b, out);
     }
     return called(other, a, b, out);

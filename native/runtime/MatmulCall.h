@@ -42,6 +42,9 @@ public:
   /// Whether the kernel has other operands.
   bool hasFurther() const { return tensors != nullptr; }
 
+  /// NumPy's type of the result.
+  nanobind::handle made() const { return c.type; }
+
 private:
   bool readPacked(PyObject *value, Matrix &matrix) const;
   Status enter(const Extents &actual, const Matrix &a, const Matrix &b, const Matrix &c) const noexcept;

@@ -94,6 +94,41 @@ def types_of_products() -> None:
 
 
 @case
+def types_that_no_kernel_multiplies() -> None:
+    for name in ("bool", "int16", "uint16", "uint32", "int4"):
+        a, b = (jnp.asarray(RNG.integers(0, 3, shape), name) for shape in ((4, 6), (6, 5)))
+        made, wanted = twj.matmul(a, b), jnp.matmul(a, b)
+        assert made.dtype == wanted.dtype
+        assert (made == wanted).all()
+    a, b = some(4, 6), some(6, 5)
+    for own, preferred in ((F32, jnp.bfloat16), (jnp.bfloat16, jnp.float16), (jnp.int8, F32)):
+        left, right = a.astype(own), b.astype(own)
+        made = twj.matmul(left, right, preferred_element_type=preferred)
+        assert made.dtype == preferred
+        same(made, jnp.matmul(left, right, preferred_element_type=preferred), 2e-2)
+    same(twj.matmul(jnp.ones((2, 3, 0)), jnp.ones((0, 5))), jnp.zeros((2, 3, 5)))
+
+
+@case
+def operands_of_layers_are_promoted() -> None:
+    x, w, b, r = some(4, 6), some(6, 5), some(5), some(4, 5)
+    half = [each.astype(jnp.bfloat16) for each in (x, w, b, r)]
+    entries = (*BIAS_RELU, tw.residual())
+
+    def layer(x: Any, w: Any, b: Any, r: Any) -> Any:
+        return twj.linear(x, w, b, r, epilogue=entries)
+
+    made = layer(*half)
+    assert made.dtype == jnp.bfloat16
+    same(made, plain_bias_relu(*half[:3]) + half[3], 3e-2)
+    same_gradients(layer, lambda x, w, b, r: plain_bias_relu(x, w, b) + r, *half, tolerance=5e-2)
+    same(layer(x, half[1], b, r), plain_bias_relu(x, half[1], b) + r)
+    image, filters = some(1, 6, 6, 3), some(3, 3, 3, 5)
+    own = twj.conv2d(image, filters, half[2], epilogue=(tw.bias("n"),))
+    same(own, twj.conv2d(image, filters) + half[2].astype(F32))
+
+
+@case
 def one_custom_call_and_no_address() -> None:
     text = jax.jit(twj.matmul).lower(some(4, 6), some(6, 5)).as_text()
     assert text.count("custom_call @tilewright_kernel") == 1

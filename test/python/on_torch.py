@@ -190,10 +190,26 @@ def inferred_products() -> None:
     x, y = torch.randint(-(2**62), 2**62, (4, 6)), torch.randint(-(2**62), 2**62, (6, 5))
     assert (tw.matmul(x, y) == x @ y).all()
     assert close(tw.matmul(A, B.double()), A.double(), B)
-    out = torch.empty(4, 5)
-    assert tw.matmul(A, B, out=out) is out
-    assert close(out)
+    for type_ in (torch.float32, torch.float64):
+        out = torch.empty(4, 5, dtype=type_)
+        assert tw.matmul(A, B, out=out) is out
+        assert close(out)
+    half = torch.empty(4, 5, dtype=torch.bfloat16)
+    assert tw.matmul(A.bfloat16(), B.bfloat16(), out=half) is half
+    assert close(half, A.bfloat16(), B.bfloat16(), 2e-2)
     refuses(r"detach\(\)", lambda: tw.matmul(torch.nn.Parameter(A), B))
+    refuses("numpy makes no array", lambda: tw.matmul([torch.nn.Parameter(A[0])], B))
+    refuses(r"bits.*x\.to\(float32\)", lambda: tw.matmul(A.to(torch.complex32), B))
+    refuses("tilewright.torch", lambda: torch.func.vmap(lambda x: tw.matmul(x, B))(torch.rand(3, 4, 6)))
+
+
+@case
+def calls_in_compiled_functions() -> None:
+    """Dynamo goes around what is marked; kernels it knows not to follow."""
+    product = torch.compiler.disable(tw.matmul)
+    for call in (product, KERNEL):
+        compiled = torch.compile(lambda x, y, call=call: call(x, y) * 2, backend="eager")
+        assert torch.allclose(compiled(A, B), 2 * (A @ B), rtol=1e-5)
 
 
 @case

@@ -16,6 +16,7 @@ from tilewright.bench import environments
 ROOT = Path(__file__).parents[2]
 EXAMPLES = ROOT / "examples"
 CC = shutil.which(os.environ.get("CC", "cc"))
+CXX = shutil.which(os.environ.get("CXX", "c++"))
 needs_a_c_compiler = pytest.mark.skipif(CC is None, reason="no C compiler: neither CC nor cc names one")
 
 
@@ -151,7 +152,7 @@ def test_onnxruntime(run, monkeypatch):
 
 
 def test_one_binary(run, tmp_path, monkeypatch):
-    """The same library is called from numpy, torch, JAX and C."""
+    """The same library is called from numpy, torch, JAX, C and C++."""
     run(sys.executable, EXAMPLES / "24_one_binary" / "make.py", tmp_path)
     python, torch = environments.python("jax"), environments.python("torch")
     if python is None:
@@ -175,6 +176,9 @@ def test_one_binary(run, tmp_path, monkeypatch):
         run(CC, *headers, EXAMPLES / "24_one_binary" / "use.c", *links, "-o", tmp_path / "use")
         printed = run(tmp_path / "use", library)
         assert printed.startswith("status 0, C[2][47] = 64\nstatus -1, ValueError: rows(")
+        if CXX is not None:
+            run(CXX, "-std=c++17", *headers, EXAMPLES / "24_one_binary" / "use.cpp", *links, "-o", tmp_path / "use_cpp")
+            assert run(tmp_path / "use_cpp", library).startswith("C[2][47] = 64\nValueError: rows(")
 
 
 def test_torch_compile(run, monkeypatch):

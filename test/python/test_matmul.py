@@ -189,7 +189,7 @@ def test_out_of_a_promoted_product(types: tuple[str, str]):
     assert tw.matmul(left, right, out=out) is out
     assert (out == expected).all()
     for wrong, words in (
-        (np.zeros((3, 4), "f4"), "(is of|type) float32"),
+        (np.zeros((3, 4), "M8[s]"), "is of datetime64"),
         (np.zeros((4, 3), expected.dtype), r"shape \(4, 3\)"),
     ):
         with pytest.raises(OperandError, match=f"operand out: .*{words}"):
@@ -197,6 +197,40 @@ def test_out_of_a_promoted_product(types: tuple[str, str]):
     out.flags.writeable = False
     with pytest.raises(OperandError, match=r"operand out: .*read-only"):
         tw.matmul(left, right, out=out)
+
+
+_KINDS = ("?", "i1", "u1", "u2", "u4", "i8", "f2", ml_dtypes.bfloat16, "f4", "f8", "c8", ">f4")
+
+
+@pytest.mark.parametrize("into", _KINDS, ids=str)
+def test_out_is_of_any_type_to_which_numpy_casts_the_product(into: Any):
+    for a in ("?", "i1", "u1", "i2", "u4", "f2", ml_dtypes.bfloat16, "f4", "c8"):
+        left, right = np.abs(numbers((3, 6), a)), np.abs(numbers((6, 4), a))
+        expected, out = np.zeros((3, 4), into), np.zeros((3, 4), into)
+        try:
+            np.matmul(left, right, out=expected)
+        except TypeError:
+            with pytest.raises(OperandError, match=r"operand out: is of .*of the same kind"):
+                tw.matmul(left, right, out=out)
+        else:
+            assert tw.matmul(left, right, out=out) is out
+            assert (out == expected).all()
+
+
+def test_a_kernel_rounds_into_out_of_the_operands_type():
+    left, right = (RANDOM.uniform(-1, 1, shape).astype("f2") for shape in ((4, 64), (64, 4)))
+    spec = tw.MatmulSpec(4, 4, 64, a="f16", c="f16")
+    out = np.zeros((4, 4), "f2")
+    tw.matmul(left, right, out=out)
+    assert (out == tw.compile(spec)(left, right)).all()
+
+
+@pytest.mark.parametrize("name", ["int4", "uint4", "int2", "float4_e2m1fn", "float6_e2m3fn"])
+def test_elements_of_less_than_a_byte_are_promoted(name: str):
+    type_ = getattr(ml_dtypes, name)
+    left, right = np.array([[1, 0], [1, 1]], type_), np.array([[1, 1], [0, 1]], type_)
+    assert (tw.matmul(left, right) == [[1, 1], [1, 2]]).all()
+    assert (tw.matmul(left, right.astype("f4")) == [[1, 1], [1, 2]]).all()
 
 
 def test_lists():
@@ -215,12 +249,23 @@ def test_lists():
         (np.ones((2, 2), "U1"), np.ones((2, 2)), "operand b: is of float64, and a of <U1"),
         (np.ones((2, 2), object), np.ones((2, 2), object), "operand b: is of object"),
         (np.ones((2, 2), "g"), np.ones((2, 2)), "operand b: .*float128|longdouble"),
-        (None, np.ones(2), "operand a: has no dimensions"),
+        (None, np.ones(2), "operand a: is a NoneType of which numpy makes no array"),
+        ({1, 2}, np.ones(2), "operand a: is a set of which numpy makes no array"),
     ],
 )
 def test_what_is_refused(a: Any, b: Any, words: str):
     with pytest.raises(OperandError, match=words):
         tw.matmul(a, b)
+
+
+def test_lists_of_what_lies_in_other_ways():
+    a, b = numbers((4, 6)), numbers((6, 5))
+    left = [change(a) for name, change in _STRIDES.items() if name != "overlapping rows"]
+    for result, each in zip(tw.matmul_each(left, [b] * len(left)), left, strict=True):
+        assert (result == each @ b).all()
+    outs = [np.zeros((4, 5), "f8"), np.zeros((5, 4), "f4").T, np.zeros((4, 5), "f4")]
+    tw.matmul_each([a] * 3, [b] * 3, out=outs)
+    assert all((out == a @ b).all() for out in outs)
 
 
 def test_out_is_checked():

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import math
 from functools import lru_cache
 from importlib import import_module
 from typing import Any
@@ -12,6 +13,7 @@ import numpy as np
 from tilewright.dims import Dim
 from tilewright.dtypes import from_numpy
 from tilewright.errors import OperandError, SpecError
+from tilewright.jax import promotion
 from tilewright.jax.primitive import Value, call
 from tilewright.operator_specs import AttentionSpec, Conv2dSpec
 from tilewright.operator_specs.attention import Causal
@@ -35,7 +37,8 @@ def matmul(
 ) -> Value:
     """A·B of what ``jax.numpy.matmul`` takes: matrices, batches of them, which are broadcast, and vectors.
 
-    Types are promoted as JAX promotes them. A batch of A that meets one B is one product of all their rows.
+    Types are promoted as JAX promotes them; what no kernel multiplies or makes is converted before and after. A batch of A that meets one
+    B is one product of all their rows.
 
     Args:
         a: A.
@@ -53,20 +56,17 @@ def matmul(
     for name, each in (("a", a), ("b", b)):
         if not each.ndim:
             raise OperandError("has no dimensions", operand=name, expected="a matrix or a vector", remedy="Write a * b")
-    eight = {a.dtype.name, b.dtype.name} <= {"int8", "uint8"}
-    if not eight and a.dtype != b.dtype:
-        common = jnp.promote_types(a.dtype, b.dtype)
-        a, b = a.astype(common), b.astype(common)
-    left, right = (a[None] if a.ndim == 1 else a), (b[:, None] if b.ndim == 1 else b)
-    rows = left.reshape(-1, left.shape[-1]) if left.ndim > _MATRIX == right.ndim else left
-    wanted = a.dtype if preferred_element_type is None and not eight else preferred_element_type
-    c = None if wanted is None or jnp.dtype(wanted) == jnp.int32 else from_numpy(jnp.dtype(wanted)).name
+    result = promotion.result(a.dtype, b.dtype, preferred_element_type)
+    one, other = promotion.factors(a, b)
+    left, right = (one[None] if a.ndim == 1 else one), (other[:, None] if b.ndim == 1 else other)
+    rows = _rows(left) if left.ndim > _MATRIX == right.ndim else left
+    c = promotion.made(rows.dtype, right.dtype, result)
     spec = _product(_shape(rows), _shape(right), rows.dtype, right.dtype, c, "nn", _letters(dynamic), ())
     product = call(spec, rows, right, threads=check(threads, "matmul"))
     if rows is not left:
         product = product.reshape(*left.shape[:-1], product.shape[-1])
     dropped = tuple(axis for axis, each in ((-2, a), (-1, b)) if each.ndim == 1)
-    return product.squeeze(dropped) if dropped else product
+    return (product.squeeze(dropped) if dropped else product).astype(result)
 
 
 def linear(
@@ -82,7 +82,8 @@ def linear(
     """X·W, and what an epilogue makes of it in the same kernel.
 
     With x of more than two dimensions, all but the last one are rows; operands of the epilogue with an element for each of the
-    result's ("mn") have the result's shape.
+    result's ("mn") have the result's shape. Operands of the epilogue are converted to the types that it takes, and so are x and w, as JAX
+    promotes them, where no kernel multiplies the two as they are.
 
     Args:
         x: Inputs, (*, k).
@@ -101,18 +102,19 @@ def linear(
     x, w = jnp.asarray(x), jnp.asarray(w)
     if not x.ndim or w.ndim != _MATRIX:
         raise OperandError(f"is of shape {w.shape}", operand="w", expected="a matrix, and x of one dimension at least")
+    x, w = promotion.factors(x, w)
     wanted = x.dtype if preferred_element_type is None else jnp.dtype(preferred_element_type)
-    rows = x.reshape(-1, x.shape[-1])
+    rows = _rows(x)
     c = from_numpy(wanted).name if jnp.issubdtype(wanted, jnp.floating) else None
     layout, letters = "nt" if transposed else "nn", _letters(dynamic)
     spec = _product(_shape(rows), _shape(w), rows.dtype, w.dtype, c, layout, letters, tuple(epilogue))
-    own = [each.axes for each in spec.further]
-    if len(own) != len(further):
+    if len(spec.further) != len(further):
         names = ", ".join(each.name for each in spec.further)
-        raise OperandError(f"{len(further)} operands of the epilogue", where="linear", expected=f"{len(own)} ({names})")
+        expected = f"{len(spec.further)} ({names})"
+        raise OperandError(f"{len(further)} operands of the epilogue", where="linear", expected=expected)
     operands = [
-        jnp.asarray(each).reshape(rows.shape[0], *jnp.shape(each)[x.ndim - 1 :]) if axes.startswith("m") else each
-        for each, axes in zip(further, own, strict=True)
+        each.reshape(rows.shape[0], *each.shape[x.ndim - 1 :]) if own.axes.startswith("m") else each
+        for each, own in zip(promotion.further(further, spec.further), spec.further, strict=True)
     ]
     result = call(spec, rows, w, *operands, threads=check(threads, "linear"))
     return result.reshape(*x.shape[:-1], *result.shape[1:])
@@ -171,7 +173,8 @@ def conv2d(
         groups=groups,
         epilogue=tuple(epilogue),
     )
-    return call(spec, x, w, *further, threads=check(threads, "conv2d"))
+    own = promotion.further(further, spec.operands[2:]) if len(further) + 2 == len(spec.operands) else further
+    return call(spec, x, w, *own, threads=check(threads, "conv2d"))
 
 
 def attention(
@@ -225,6 +228,11 @@ def _mask(mask: Value, scores: tuple[Any, ...]) -> Value:
     """The mask with an element for each score; bytes for one of bool."""
     mask = jnp.broadcast_to(mask, scores)
     return mask.astype(jnp.uint8) if mask.dtype == jnp.bool_ else mask
+
+
+def _rows(x: Value) -> Value:
+    """All rows of an array of matrices, or of vectors, as those of one matrix."""
+    return x.reshape(math.prod(x.shape[:-1]), x.shape[-1])
 
 
 def _type(array: Value) -> str:

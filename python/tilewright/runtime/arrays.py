@@ -64,13 +64,16 @@ def view_or_array(name: str, value: Any) -> Array:  # noqa: ANN401 - whatever nu
     if isinstance(seen, np.ndarray):
         return seen
     try:
-        return np.asarray(value)
-    except (TypeError, ValueError) as e:
+        made, why = np.asarray(value), ""
+    except (TypeError, ValueError, RuntimeError) as e:  # The last is torch's, of a list of tensors that want gradients.
+        made, why = None, f": {e}"
+    if made is None or (not made.ndim and made.dtype.kind in "OSU"):
         raise OperandError(
-            f"is a {type(value).__name__} of which numpy makes no array: {e}",
+            f"is a {type(value).__name__} of which numpy makes no array{why}",
             operand=name,
             expected="an array, or a list",
-        ) from None
+        )
+    return made
 
 
 def kind(operands: Iterable[ANY_ARRAY]) -> ANY_ARRAY:

@@ -15,7 +15,7 @@ from tilewright.runtime import arrays
 from tilewright.runtime.arrays import ANY_ARRAY, Array
 from tilewright.runtime.compile import compile
 from tilewright.runtime.kernel import Kernel
-from tilewright.runtime.numpy_rules import AS_THEY_ARE, apart, batch, converted, lies, stored, types
+from tilewright.runtime.numpy_rules import AS_THEY_ARE, apart, batch, casts, computed, converted, lies, stored, types
 from tilewright.schedules.models.threads import check
 from tilewright.spec import MatmulSpec
 from tilewright.standalone import _native
@@ -36,8 +36,9 @@ def matmul(a: ANY_ARRAY, b: ANY_ARRAY, *, threads: int = 1, out: ANY_ARRAY | Non
         a: A.
         b: B.
         threads: As for `tilewright.compile`.
-        out: Where the result goes, an array of its shape and type with any strides; None: into a new array, of the library of the first
-            operand that is not numpy's, or, of two vectors of numpy's, a number of numpy's.
+        out: Where the result goes, an array of its shape with any strides, of its type or one to which numpy casts it (of the same
+            kind: a product of float16 may go into float16). None: into a new array, of the library of the first operand that is not
+            numpy's, or, of two vectors of numpy's, a number of numpy's.
 
     Raises:
         OperandError: An operand has no dimensions, or is no array, or the shapes or types do not fit.
@@ -49,15 +50,21 @@ def matmul(a: ANY_ARRAY, b: ANY_ARRAY, *, threads: int = 1, out: ANY_ARRAY | Non
     dropped: tuple[int, ...] = ()
     if left.ndim <= 1 or right.ndim <= 1:
         left, right, dropped = _matrices(left, right)
-    chosen = types(left.dtype, right.dtype)
+    given = left.dtype, right.dtype
+    chosen = types(*given)
     if chosen is not AS_THEY_ARE:
         left, right = converted(left, chosen.a), converted(right, chosen.b)
     (left, of_a), (right, of_b) = stored(left), stored(right)
     rows = _as_rows(left) if left.ndim > 2 and right.ndim == 2 and of_a == "n" and out is None else left
-    kernel = _kept(rows.shape, right.shape, left.dtype, right.dtype, of_a + of_b, check(threads, "matmul"))
+    layout, threads = of_a + of_b, check(threads, "matmul")
     if out is not None:
-        _compute(kernel, rows, right, _room(out, kernel.spec.c_shape, dropped), chosen.result)
+        into = arrays.view("out", out, "an array", written=True)
+        makes_it = chosen.result is None and computed(left.dtype, right.dtype, into.dtype)
+        own = into.dtype if makes_it else None
+        kernel = _kept(rows.shape, right.shape, left.dtype, right.dtype, layout, threads, own)
+        _compute(kernel, rows, right, _room(into, kernel.spec.c_shape, dropped), given, chosen.result)
         return out
+    kernel = _kept(rows.shape, right.shape, left.dtype, right.dtype, layout, threads)
     lines = arrays.empty(kernel.spec.c_shape, to_numpy(kernel.spec.c_type)) if arrays.wants_lines(kind) else None
     product = kernel(rows, right, out=lines)
     if rows is not left:
@@ -116,32 +123,46 @@ def _matrices(a: Array, b: Array) -> tuple[Array, Array, tuple[int, ...]]:
     return a[None] if a.ndim == 1 else a, b[:, None] if b.ndim == 1 else b, dropped
 
 
-def _room(out: ANY_ARRAY, shape: tuple[int, ...], dropped: tuple[int, ...]) -> Array:
-    """The memory of `out`, with the axes of the product that the result does not have."""
-    into = arrays.view("out", out, "an array", written=True)
+def _room(into: Array, shape: tuple[int, ...], dropped: tuple[int, ...]) -> Array:
+    """The memory of `out`, with the axes of the product that the result does not have.
+
+    Raises:
+        OperandError: It is not of the result's shape.
+    """
     kept = tuple(size for axis, size in enumerate(shape, -len(shape)) if axis not in dropped)
     if into.shape != kept:
         raise OperandError(f"is of shape {into.shape}", operand="out", expected=str(kept))
     return into.reshape(shape) if not dropped else np.expand_dims(into, dropped)
 
 
-def _compute(kernel: Kernel, a: Array, b: Array, into: Array, type_: np.dtype[Any] | None) -> None:
-    """Computes the product into an array of the product's shape; of that type, where the kernel's has another.
+def _compute(
+    kernel: Kernel,
+    a: Array,
+    b: Array,
+    into: Array,
+    given: tuple[np.dtype[Any], np.dtype[Any]],
+    type_: np.dtype[Any] | None,
+) -> None:
+    """Computes the product of arrays, which were given in these types, into one of its shape; `type_` is the result's, if not the kernel's.
 
-    A kernel writes rows of adjacent elements that lie one after another. Into others, the product is copied.
+    A kernel writes rows of adjacent elements of its type that lie one after another. Into others, the product is copied.
+
+    Raises:
+        OperandError: It is read-only, or of a type to which numpy does not cast the product, or its elements overlap.
     """
-    if type_ is None and lies(into):
+    result = to_numpy(kernel.spec.c_type) if type_ is None else type_
+    if not into.flags.writeable:
+        raise OperandError("the array is read-only", operand="out", expected="a writable array", remedy="Pass a copy")
+    if type_ is None and into.dtype == result and lies(into):
         kernel(a, b, out=into)
         return
-    expected = to_numpy(kernel.spec.c_type) if type_ is None else type_
-    if into.dtype != expected:
-        raise OperandError(f"is of {into.dtype}", operand="out", expected=str(expected))
-    if not into.flags.writeable:
-        raise OperandError("the array is read-only", operand="out", expected="a writable array")
+    if not casts(*given, result, into.dtype):
+        expected = f"{result}, or a type of the same kind, to which numpy casts it"
+        raise OperandError(f"is of {into.dtype}", operand="out", expected=expected)
     if not apart(into):
         raise OperandError(f"strides {into.strides} bytes: elements overlap", operand="out", expected="none that do")
     product = kernel(a, b)
-    np.copyto(into, product if type_ is None else _rounded(product, type_))
+    np.copyto(into, product if type_ is None else _rounded(product, type_), casting="unsafe")
 
 
 def _rounded(product: Array, type_: np.dtype[Any]) -> Array:
@@ -163,9 +184,15 @@ def _as_rows(a: Array) -> Array:
 
 @lru_cache(maxsize=1024)
 def _kept(
-    a: tuple[int, ...], b: tuple[int, ...], a_type: np.dtype, b_type: np.dtype, layout: str, threads: int
+    a: tuple[int, ...],
+    b: tuple[int, ...],
+    a_type: np.dtype,
+    b_type: np.dtype,
+    layout: str,
+    threads: int,
+    c_type: np.dtype | None = None,
 ) -> Kernel:
-    """The kernel for operands of these types and layout, of these shapes as they are stored.
+    """The kernel for operands of these types and layout, of these shapes as they are stored; `c_type` is the result's, if it is told.
 
     Raises:
         OperandError: The shapes do not fit.
@@ -175,5 +202,6 @@ def _kept(
     if k != rows:
         raise OperandError(f"has {rows} rows", operand="b", expected=f"{k}, the columns of a")
     named = {"a": from_numpy(a_type).name, "b": from_numpy(b_type).name}
+    named |= {} if c_type is None else {"c": from_numpy(c_type).name}
     own: dict[str, Any] = {"batch": batch(a, b), "a_batch": a[:-2], "b_batch": b[:-2]}
     return compile(MatmulSpec(m=m, n=n, k=k, layout=layout, **named, **own), threads=threads)

@@ -47,18 +47,15 @@ def types(a: Type, b: Type) -> Types:
     Raises:
         OperandError: No kernel multiplies them, nor what they are promoted to.
     """
-    if _computed(a, b):
+    if computed(a, b):
         return AS_THEY_ARE
     if a == b == np.bool_:
         return Types(np.dtype(np.uint8), np.dtype(np.uint8), np.dtype(np.bool_))
-    try:
-        common = np.matmul(np.empty((0, 0), a), np.empty((0, 0), b)).dtype
-    except TypeError:  # It has no loop for them.
-        common = None
-    if common is not None and common.kind in "iu" and not _computed(common, common):
+    common = _numpys(a, b)
+    if common is not None and common.kind in "iu" and not computed(common, common):
         whole = np.dtype(np.int64 if common.itemsize > np.dtype(np.int32).itemsize else np.int32)
         return Types(whole, whole, None if whole == common else common)
-    if common is None or not _computed(common, common):
+    if common is None or not computed(common, common):
         raise OperandError(
             f"is of {b}, and a of {a}",
             operand="b",
@@ -68,13 +65,30 @@ def types(a: Type, b: Type) -> Types:
     return Types(common, common)
 
 
-def _computed(a: Type, b: Type) -> bool:
-    """Whether kernels multiply these types."""
+@lru_cache(maxsize=256)
+def casts(a: Type, b: Type, result: Type, into: Type) -> bool:
+    """Whether numpy writes a product of `a` and `b` into `into`, or its sums of type `result`: types of the same kind."""
+    numpys = _numpys(a, b)
+    return any(each is not None and np.can_cast(each, into, "same_kind") for each in (result, numpys))
+
+
+def _numpys(a: Type, b: Type) -> Type | None:
+    """The type that numpy gives a product; None where it multiplies none of these."""
     try:
-        MatmulSpec(1, 1, 1, from_numpy(a).name, from_numpy(b).name)
+        return np.matmul(np.empty((0, 0), a), np.empty((0, 0), b)).dtype
+    except TypeError:  # It has no loop for them.
+        return None
+
+
+@lru_cache(maxsize=256)
+def computed(a: Type, b: Type, result: Type | None = None) -> bool:
+    """Whether kernels multiply these types, of which each element is whole bytes, and make that result."""
+    try:
+        c = None if result is None else from_numpy(result).name
+        spec = MatmulSpec(1, 1, 1, from_numpy(a).name, from_numpy(b).name, c)
     except SpecError:
         return False
-    return True
+    return spec.a_stored.packed == spec.b_stored.packed == 1
 
 
 def converted(x: Array, type_: Type | None) -> Array:
