@@ -8,7 +8,7 @@ finished elements take their places, from where they are copied to C (`tma_store
 
 Before, in each thread: ``part <- f(sums, read residual under a mask)``. After, in each warp::
 
-    behind the first products of a tile, one thread:
+    before the first products of a tile, one thread:
         await that the copies of the tile before have been read from shared memory
         expect so many bytes at fetched[warp];  for boxes: begin the copy of the residual's box to the place of C's
     await all products;  await fetched[warp]

@@ -202,13 +202,12 @@ class Finishing(Sharing):
         *entry, down, across = place_of(view, self._of)
         return [*entry, add(down, row), add(across, column)]
 
-    def _fetch(self) -> None:
+    def _fetch(self, fetched: FetchedBoxes) -> None:
         """Has what is added to the tile copied to where its boxes of C will be, if the tile is finished here."""
-        fetched, added = self._fetched, self._added
-        if fetched is None or added is None:
-            return
+        assert self._added is not None, "it is fetched"
+        view = self._added.operands[0]
         with nullcontext() if self._finishes is None else when(self._finishes):
-            boxes = [self._box_at(added.operands[0], group, eights) for group, eights in self._boxes]
+            boxes = [self._box_at(view, group, eights) for group, eights in self._boxes]
             fetched.fetch(boxes, self._warp, self._phase)
 
     def _box_place(self, group: int, eights: range) -> tuple[Index, Index]:

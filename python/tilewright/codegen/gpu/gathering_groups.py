@@ -26,7 +26,7 @@ from contextlib import contextmanager
 from tilewright.build.index import Index, div_rem, value
 from tilewright.build.usedef import body
 from tilewright.codegen.gpu import gathered_rows, staging
-from tilewright.codegen.gpu.barriers import meet_copiers
+from tilewright.codegen.gpu.barriers import MORE_REGISTERS, meet_copiers
 from tilewright.codegen.gpu.reads import Reading
 from tilewright.codegen.gpu.ring import Turn
 from tilewright.codegen.gpu.tma_stores import fence_copies
@@ -52,6 +52,7 @@ class GatheringGroups(Specialized):
 
     _FILLERS = 1 + WARP_GROUP
     _FIRST_BOXED = 1
+    _REGISTERS = MORE_REGISTERS
 
     @contextmanager
     def _copiers(self) -> Iterator[None]:

@@ -54,7 +54,7 @@ def share(
 
 def _types(spec: MatmulSpec, target: GpuTarget) -> tuple[str, str] | None:
     """PTX's names of what instructions multiply of A and B as they are stored; None where a prologue computes something else."""
-    names = as_stored(replace(spec, prologue_a=()) if spec.gathers and len(spec.prologue_a) == 1 else spec, target)
+    names = as_stored(replace(spec, prologue_a=spec.prologue_a[1:]) if spec.gathers else spec, target)
     if names is None or not set(names) <= set(TYPES):
         return None
     return TYPES[names[0]], TYPES[names[1]]

@@ -36,7 +36,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
-from functools import partial, reduce
+from functools import reduce
 from itertools import accumulate
 
 from tilewright.build.constants import bits_of
@@ -77,6 +77,8 @@ class Specialized(Finishing):
     """Of A and each B, the first that is copied in boxes."""
     _FILLERS = 1
     """Threads that fill a slot."""
+    _REGISTERS = REGISTERS
+    """Of threads that copy and that multiply, by consumers."""
 
     def __init__(self, loop: ir.Operation, groups: WarpGroups, types: tuple[str, str], *, boxes_of_c: bool) -> None:
         """Makes it for a product of elements of `types`; with `boxes_of_c`, C is written by copies of boxes."""
@@ -118,7 +120,7 @@ class Specialized(Finishing):
             self._divide_steps(self._workspace, self._steps(over_k, value(0))[2])
         # One consumer of many sums has as many registers as a thread can have from the start.
         moved = self._sizes.consumers > 1 or self._sizes.resident > 1
-        registers = REGISTERS[self._sizes.consumers] if moved else None
+        registers = self._REGISTERS[self._sizes.consumers] if moved else None
 
         def copy() -> None:
             if registers:
@@ -320,6 +322,7 @@ class Specialized(Finishing):
             self._enter(before, order.place(tile))
             if self._fetched:
                 (self._phase,), self._finishes = phase, self._finishes_piece(tile)
+                self._fetch(self._fetched)
             if sizes.pingpong:
                 await_turn(consumer)
             lower, upper, steps = self._steps(over_k, tile)
@@ -361,7 +364,8 @@ class Specialized(Finishing):
             sums, after = self._multiply_all(lower, upper, turn, row)
             give_turn(arith.xori(value(div(self._warp, 4)), value(1)))
             nvvm.wgmma_wait_group_sync_aligned(0)
-            if_else(less(0, steps), partial(self._release_last, after), self._fetch)
+            with when(less(0, steps)):
+                self._release_last(after)
             return sums, after
 
         def some() -> list[ir.Value]:
@@ -371,7 +375,6 @@ class Specialized(Finishing):
             return [*sums, *after.values]
 
         def none() -> list[ir.Value]:
-            self._fetch()
             return [*self._products.zeros(), *turn.values]
 
         # As the loop over K asks: so nothing but products makes sums until they have been waited for.
@@ -385,13 +388,14 @@ class Specialized(Finishing):
         with loop(lower, upper, self._sizes.bk, [*start, *turn.values]) as (k, (*carried, slot, parity), over):
             turn = Turn(slot, parity)
             self._await_full(turn)
-            later = less(lower, k)
             if promote:
-                sums = self._promoted(slot, row, carried, later)
+                sums = self._promoted(slot, row, carried)
             else:
+                later = less(lower, k)
                 sums = self._products.begin(slot, row, carried, True if pingpong else later)
                 nvvm.wgmma_wait_group_sync_aligned(1)
-                if_else(later, partial(self._ring.release, self._ring.before(turn), self._lane), self._fetch)
+                with when(later):
+                    self._ring.release(self._ring.before(turn), self._lane)
             scf.yield_([*sums, *self._ring.after(turn).values])
         *sums, slot, parity = over.results
         return list(sums), Turn(slot, parity)
@@ -400,7 +404,7 @@ class Specialized(Finishing):
         """Waits until a slot has been filled."""
         self._ring.await_full(turn)
 
-    def _promoted(self, slot: ir.Value, row: Index, sums: Sequence[ir.Value], later: ir.Value) -> list[ir.Value]:
+    def _promoted(self, slot: ir.Value, row: Index, sums: Sequence[ir.Value]) -> list[ir.Value]:
         """Adds a slot's products to sums, 64 rows at a time, for which there are registers; the slot is free before the last are added.
 
         Another consumer's products go on meanwhile.
@@ -408,18 +412,11 @@ class Specialized(Finishing):
         results: list[ir.Value] = []
         for group, sum_ in enumerate(sums):
             made = self._products.begin(slot, row, [self._products.instruction.undefined()], adds=False, first=group)
-            if group == 0:
-                self._fetch_unless(later)
             nvvm.wgmma_wait_group_sync_aligned(0)
             if group == len(sums) - 1:
                 self._ring.release(slot, self._lane)
             results += self._products.add([sum_], made)
         return results
-
-    def _fetch_unless(self, later: ir.Value) -> None:
-        """Fetches what is added to a tile in its first step, which is no later one."""
-        if self._fetched:
-            if_else(later, lambda: None, self._fetch)
 
     def _release_last(self, turn: Turn) -> None:
         """Releases the slot of the last step, given the turn after it."""

@@ -95,8 +95,6 @@ class WeightGroups(Specialized):
                 ]
                 adds = less(lower, k) if first == 0 else True
                 sums = self._products.begin_held(turn.slot, fragments, first, sums, adds)
-                if first == 0:
-                    self._fetch_unless(less(lower, k))
                 nvvm.wgmma_wait_group_sync_aligned(1)
             nvvm.wgmma_wait_group_sync_aligned(0)
             meet_warp()  # All of its threads have read their codes.

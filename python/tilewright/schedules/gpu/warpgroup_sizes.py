@@ -268,7 +268,8 @@ def _candidates(spec: MatmulSpec, work: Work, usual: Mapping[str, int]) -> Itera
         for each in shared:
             if each:
                 yield from _and_fetched(spec, work, slot, WarpGroupTile(**shape, **each))
-            if work.batch == 1 and consumers > 1:  # A single one has no registers left for it.
+            # A single consumer has no registers left for it, nor have those of two products beside a group that needs more of them.
+            if work.batch == 1 and consumers > 1 and not (work.gathers and work.products > 1):
                 yield from _and_fetched(spec, work, slot, WarpGroupTile(**shape, **each, streamed=True))
 
 
