@@ -142,11 +142,13 @@ def test_the_model_says_when_it_pays() -> None:
 
 def test_what_cannot_be_fetched_is_refused() -> None:
     spec = tw.MatmulSpec(m=64, n=64, k=64, a="bf16", c="bf16", epilogue=(BF16,))
-    with pytest.raises(ScheduleError, match="fetched.*no split"):
+    with pytest.raises(ScheduleError, match=r"fetched.*no split"):
         gpu.compile(spec, EMULATED, "warpgroup", {**SMALL, "split": 2})
     for other in ((), (tw.residual("n"),), (tw.residual("mn", "f32"),)):
         with pytest.raises(ScheduleError, match="nothing is added to C that has elements of as many bits"):
-            gpu.compile(tw.MatmulSpec(m=64, n=64, k=64, a="bf16", c="bf16", epilogue=other), EMULATED, "warpgroup", SMALL)
+            gpu.compile(
+                tw.MatmulSpec(m=64, n=64, k=64, a="bf16", c="bf16", epilogue=other), EMULATED, "warpgroup", SMALL
+            )
 
 
 def test_it_is_copied_once_for_each_box() -> None:

@@ -41,7 +41,7 @@ _TO_BOTH = r"(cp\.async\.bulk\.tensor\.g2s\.tile\.2d[^\n]*, i16) 3,"
 _TO_SOME = r"(cp\.async\.bulk\.tensor\.g2s\.tile\.2d[^\n]*, i16) %\d+,"
 _FOLLOW = r"\n  tail (call void @llvm\.nvvm\.griddepcontrol\.wait\(\))((?:.|\n)*)\n  ret void"
 _FIRST_READ = _CALL + r"cp\.async\.bulk\.wait\.group\.read[^\n]*(?=(?:(?!stmatrix)(?:.|\n))*expect\.tx)"
-_ALL_TRIES = _TRY
+_NOINC = r"(cp\.async\.mbarrier\.arrive)\.noinc(\.shared)"
 _FENCE = _CALL + r"fence\.proxy\.async[^\n]*"
 BROKEN = {
     "the barrier behind the initialization is removed": ("plain", _CALL + r"barrier\.cta\.sync\.aligned\.all[^\n]*", "", "initialized"),
@@ -73,10 +73,10 @@ BROKEN = {
     "bytes of one B are expected": ("gated", r"(arrive\.expect\.tx[^\n]*i32 )32768\)", r"\g<1>24576)", "race|unwritten|deadlock"),
     "slots are released while the other B is multiplied": ("gated", r"(wgmma\.wait_group\.sync\.aligned\(i64) 1\)", r"\1 7)", "race"),
     "places are filled that are still read": ("fetched", _FIRST_READ, "", "race"),
-    "what is added is not waited for": ("fetched", _ALL_TRIES, r'\1nanosleep;"', "race|unwritten|know"),
+    "what is added is not waited for": ("fetched", _TRY, r'\1nanosleep;"', "race|unwritten|know"),
     "what is added is replaced while it is read": ("fetched", _CALL + r"bar\.warp\.sync[^\n]*", "", "race"),
     "rows are multiplied without a fence": ("gathered", _FENCE, "", "race"),
-    "threads are not expected at slots that they fill": ("gathered", r"(cp\.async\.mbarrier\.arrive)\.noinc(\.shared)", r"\1\2", "deadlock"),
+    "threads are not expected at slots that they fill": ("gathered", _NOINC, r"\1\2", "deadlock"),
     "numbers of rows are not waited for": ("gathered", _CALL + r"barrier\.cta\.sync\.aligned\.count[^\n]*", "", "race"),
     "sums are read before all have come": ("split", rf"(?<=, align 4){_MEET}|{_MEET}(?={_MEET})", "", "race|unwritten"),
     "sums are written while tiles are read": ("split", _CALL + r"barrier\.cta\.sync\.aligned\.count[^\n]*", "", "race"),

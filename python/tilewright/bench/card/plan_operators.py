@@ -18,15 +18,15 @@ from tilewright.spec import MatmulSpec
 Spec = AttentionSpec | Conv2dSpec | MatmulSpec
 """What an operator computes."""
 
+
+def _product(**fields: Any) -> MatmulSpec:  # noqa: ANN401 - as of a spec
+    """The spec of those fields, of which entries are named by text, as on the command line."""
+    entries: dict[str, Any] = {name: parse(fields[name]) for name in ("epilogue", "prologue_a") if name in fields}
+    return MatmulSpec(**(fields | entries))
+
+
 _SPECS: Mapping[str, Callable[..., Spec]] = MappingProxyType(
-    {
-        "attention": AttentionSpec,
-        "conv2d": Conv2dSpec,
-        # Entries are named by text, as on the command line.
-        "product": lambda **fields: MatmulSpec(
-            **{name: parse(said) if name in ("epilogue", "prologue_a") else said for name, said in fields.items()}
-        ),
-    }
+    {"attention": AttentionSpec, "conv2d": Conv2dSpec, "product": _product}
 )
 
 
@@ -70,6 +70,12 @@ class Operator:
             return Shape(spec.m, spec.n, spec.k)
         pixels = spec.n * spec.oh * spec.ow
         return Shape(pixels, spec.oc // spec.groups, spec.kh * spec.kw * spec.ic // spec.groups)
+
+    @property
+    def gathered(self) -> int:
+        """Rows of the table whose rows are gathered, by numbers that are the operand behind A and B; 0 where none are."""
+        spec = self.spec
+        return spec.a_shape[0] if isinstance(spec, MatmulSpec) and spec.gathers else 0
 
     @property
     def types(self) -> str:
@@ -137,7 +143,12 @@ _CHECKED: tuple[tuple[str, str, Mapping[str, Any], Mapping[str, Any]], ...] = (
     ("product", "warpgroup", {"bm": 128, "bn": 128, "cluster": 2}, {**_ODD, "prologue_a": "gather_rows:300"}),
     ("product", "warpgroup", {"bm": 16, "bn": 128, "swapped": 1}, {**_ODD, "m": 13, "prologue_a": "gather_rows:300"}),
     ("product", "warpgroup", {"bm": 128, "bn": 256, "fetched": 1}, {**_ODD, "epilogue": "gelu,residual:mn:bf16"}),
-    ("product", "warpgroup", {"bm": 64, "bn": 128, "pingpong": 1, "fetched": 1}, {**_ODD, "epilogue": "residual:mn:bf16"}),
+    (
+        "product",
+        "warpgroup",
+        {"bm": 64, "bn": 128, "pingpong": 1, "fetched": 1},
+        {**_ODD, "epilogue": "residual:mn:bf16"},
+    ),
     ("conv2d", "mma_sync", {}, {"padding": 1, **_IMAGES}),
     ("conv2d", "mma_sync", {}, {"stride": 2, "groups": 2, **_IMAGES}),
     ("conv2d", "warpgroup", {}, {**_IMAGES, "kh": 1, "kw": 1}),

@@ -24,7 +24,6 @@ from tilewright.runtime import cards, gpu_call, gpu_passes
 from tilewright.runtime.cards import Card, Loaded
 from tilewright.runtime.cuda_core import checked
 from tilewright.runtime.device_arrays import DeviceArray
-from tilewright.spec import MatmulSpec
 
 SPARE = 48
 """Bytes between rows of what is only checked."""
@@ -180,8 +179,8 @@ class Prover:
             shape = each.shape if drawn is None else drawn[number].shape  # There may be any number of pages.
             made = Held.of(self._driver, shape, to_numpy(each.type), spare=spare)
             made.whole[...] = _random(random, each.shape, to_numpy(each.type)) if drawn is None else drawn[number]
-            if number == _INDEX and isinstance(spec, MatmulSpec) and spec.gathers:
-                made.whole[...] %= spec.a_shape[0]
+            if number == _INDEX and isinstance(kernel, Operator) and kernel.gathered:
+                made.whole[...] %= kernel.gathered
             held.append(made)
         return held, Held.of(self._driver, spec.result.shape, to_numpy(spec.result.type), spare=spare)
 

@@ -17,7 +17,9 @@ from tilewright.schedules.gpu.warpgroup import WARP_GROUP
 
 REGISTERS: Mapping[int, tuple[int, int]] = MappingProxyType({1: (40, 216), 2: (40, 232), 3: (32, 160), 4: (24, 112)})
 """Of a thread that copies, and of one that multiplies, by consumers: all that there are; of one consumer, half of them."""
-MORE_REGISTERS: Mapping[int, tuple[int, int]] = MappingProxyType({1: (56, 200), 2: (56, 224), 3: (56, 152), 4: (56, 104)})
+MORE_REGISTERS: Mapping[int, tuple[int, int]] = MappingProxyType(
+    {1: (56, 200), 2: (56, 224), 3: (56, 152), 4: (56, 104)}
+)
 """The same where threads that copy compute where each piece lies."""
 _FIRST_TURN = 1
 """The named barriers of consumers that multiply in turns are this one and those after it; number 0 is that of all threads."""

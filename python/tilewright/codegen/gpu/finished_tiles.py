@@ -29,14 +29,13 @@ from tilewright.build.constants import bits_of
 from tilewright.build.index import Index, add, value
 from tilewright.build.loops import if_else, when
 from tilewright.build.usedef import body, function_of
-from tilewright.codegen.gpu.barriers import meet_cluster
 from tilewright.codegen.gpu.fetched_boxes import FetchedBoxes, added
 from tilewright.codegen.gpu.partial_sums import PartialSums
 from tilewright.codegen.gpu.streamed_sums import StreamedSums
 from tilewright.codegen.gpu.threads import Sharing
 from tilewright.codegen.gpu.tile_order import TileOrder
 from tilewright.codegen.gpu.tma_loads import argument_of, axes_of, place_of
-from tilewright.codegen.gpu.tma_stores import BoxStores, Chunk, fence_copies
+from tilewright.codegen.gpu.tma_stores import BoxStores, Chunk
 from tilewright.codegen.gpu.tma_tiles import Box
 from tilewright.codegen.gpu.warp_group_fragments import WarpGroups, identify
 from tilewright.errors import ScheduleError
@@ -145,8 +144,7 @@ class Finishing(Sharing):
         with nullcontext() if exists is None else when(exists):
             self._finish_boxes(over_k, ops, parts)
         if parts:
-            fence_copies()  # Tiles are copied again to where the sums are.
-            meet_cluster()
+            parts.finish()
 
     @property
     def _boxes(self) -> list[tuple[int, range]]:

@@ -27,12 +27,7 @@ def does(spec: MatmulSpec, target: GpuTarget) -> bool:
     """Elements of 16 bits in every layout; others where they lie along K: only of the former instructions take both orders."""
     types = _types(spec, target) or _of_weights(spec)
     # Rows that are not aligned take another strategy, whose sums are of another order.
-    if (
-        types is None
-        or spec.products > MOST_PRODUCTS
-        or spec.deterministic
-        or len(spec.batch_axes) > MOST_BATCH_AXES
-    ):
+    if types is None or spec.products > MOST_PRODUCTS or spec.deterministic or len(spec.batch_axes) > MOST_BATCH_AXES:
         return False
     return spec.a_stored.bits == 16 or spec.layout == "nt"
 

@@ -73,7 +73,9 @@ _PAIR_INSTRUCTIONS: Mapping[tuple[int, bool], int] = MappingProxyType(
 """Instructions that make a register of two codes of so many bits, counted in machine code: with scales of the type that is multiplied, or
 of others."""
 _INTEGERS = frozenset({"i8", "u8"})
-_SHAPE = frozenset({"bm", "bn", "consumers", "pingpong", "cluster", "beside", "split", "streamed", "fetched", "swapped"})
+_SHAPE = frozenset(
+    {"bm", "bn", "consumers", "pingpong", "cluster", "beside", "split", "streamed", "fetched", "swapped"}
+)
 
 
 def sizes(spec: MatmulSpec, target: GpuTarget, given: Mapping[str, int]) -> WarpGroupTile:
