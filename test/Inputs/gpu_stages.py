@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Writes every stage of a kernel for a GPU to a folder: gpu_stages.py MxNxK TYPE TARGET STRATEGY FOLDER [NAME=SIZE...].
 
-Names are those of a strategy's sizes, and layout, batch, b_batch and tf32, which are the product's.
+Names are those of a strategy's sizes, and layout, batch, b_batch, beta and tf32, which are the product's.
 """
 
 import sys
@@ -15,7 +15,7 @@ shape, types, target, strategy, folder, *sizes = sys.argv[1:]
 m, n, k = map(int, shape.split("x"))
 given = dict(each.split("=") for each in sizes)
 fields = {name: tuple(map(int, given.pop(name).split("x"))) for name in ("batch", "b_batch") if name in given}
-fields |= {"layout": given.pop("layout", "nn"), "tf32": bool(given.pop("tf32", ""))}
+fields |= {"layout": given.pop("layout", "nn"), "tf32": bool(given.pop("tf32", "")), "beta": int(given.pop("beta", 0))}
 spec = tw.MatmulSpec.from_dtypes(m, n, k, types, epilogue=(tw.bias("n"),), **fields)
 row = card(target)
 assert row is not None, target

@@ -14,8 +14,8 @@ func.func @decisions(%n: index) {
   scf.forall (%i) in (2) {} {tilewright.sharing = #tilewright.warps<rows = 64, columns = 32, instructions = "mma_sync">}
   // CHECK: tilewright.sharing = #tilewright.warp_groups<consumers = 1>
   scf.forall (%i) in (2) {} {tilewright.sharing = #tilewright.warp_groups<consumers = 1, band = 8>}
-  // CHECK: tilewright.sharing = #tilewright.warp_groups<consumers = 2, streamed = true>
-  scf.forall (%i) in (2) {} {tilewright.sharing = #tilewright.warp_groups<consumers = 2, streamed = true>}
+  // CHECK: tilewright.sharing = #tilewright.warp_groups<consumers = 2, streamed = true, fetched = true>
+  scf.forall (%i) in (2) {} {tilewright.sharing = #tilewright.warp_groups<consumers = 2, streamed = true, fetched = true>}
   // CHECK: tilewright.sharing = #tilewright.warp_groups<consumers = 2, pingpong = true, cluster = 2, beside = 2, band = 4, promote = 1>
   scf.forall (%i) in (2) {} {tilewright.sharing = #tilewright.warp_groups<consumers = 2, pingpong = true, cluster = 2, beside = 2, band = 4,
                                                                           promote = 1>}

@@ -23,6 +23,11 @@ KINDS: dict[str, tuple[dict[str, Any], dict[str, int]]] = {
     "square": ({"m": 256, "n": 128, "k": 320, "a": "bf16", "c": "bf16"}, {**SMALL, "cluster": 2, "beside": 2}),
     "streamed": ({"m": 256, "n": 64, "k": 640, "a": "bf16", "c": "bf16"}, {**SMALL, "streamed": 1}),
     "gated": ({"m": 128, "n": 64, "k": 640, "a": "bf16", "epilogue": (tw.glu(),)}, SMALL),
+    "fetched": (
+        {"m": 700, "n": 64, "k": 128, "a": "bf16", "c": "bf16", "epilogue": (tw.residual("mn", "bf16"),)},
+        {**SMALL, "fetched": 1},
+    ),
+    "gathered": ({"m": 700, "n": 64, "k": 320, "a": "bf16", "prologue_a": (tw.gather_rows(90),)}, SMALL),
     "split": ({"m": 128, "n": 128, "k": 256, "a": "bf16", "c": "bf16"}, {**SMALL, "split": 4}),
 }
 _CALL = r"\n[^\n]*call [^\n]*@llvm\.nvvm\."
@@ -35,6 +40,8 @@ _MAP = r"(call [^\n]*@llvm\.nvvm\.mapa\.[^\n]*, i32) %[\w.]+\)"
 _TO_BOTH = r"(cp\.async\.bulk\.tensor\.g2s\.tile\.2d[^\n]*, i16) 3,"
 _TO_SOME = r"(cp\.async\.bulk\.tensor\.g2s\.tile\.2d[^\n]*, i16) %\d+,"
 _FOLLOW = r"\n  tail (call void @llvm\.nvvm\.griddepcontrol\.wait\(\))((?:.|\n)*)\n  ret void"
+_FIRST_READ = _CALL + r"cp\.async\.bulk\.wait\.group\.read[^\n]*(?=(?:(?!stmatrix)(?:.|\n))*expect\.tx)"
+_NOINC = r"(cp\.async\.mbarrier\.arrive)\.noinc(\.shared)"
 _FENCE = _CALL + r"fence\.proxy\.async[^\n]*"
 BROKEN = {
     "the barrier behind the initialization is removed": ("plain", _CALL + r"barrier\.cta\.sync\.aligned\.all[^\n]*", "", "initialized"),
@@ -65,6 +72,12 @@ BROKEN = {
     "nobody tells that sums are there": ("streamed", r"\n[^\n]*store atomic [^\n]* release[^\n]*", "", "deadlock|no end"),
     "bytes of one B are expected": ("gated", r"(arrive\.expect\.tx[^\n]*i32 )32768\)", r"\g<1>24576)", "race|unwritten|deadlock"),
     "slots are released while the other B is multiplied": ("gated", r"(wgmma\.wait_group\.sync\.aligned\(i64) 1\)", r"\1 7)", "race"),
+    "places are filled that are still read": ("fetched", _FIRST_READ, "", "race"),
+    "what is added is not waited for": ("fetched", _TRY, r'\1nanosleep;"', "race|unwritten|know"),
+    "what is added is replaced while it is read": ("fetched", _CALL + r"bar\.warp\.sync[^\n]*", "", "race"),
+    "rows are multiplied without a fence": ("gathered", _FENCE, "", "race"),
+    "threads are not expected at slots that they fill": ("gathered", _NOINC, r"\1\2", "deadlock"),
+    "numbers of rows are not waited for": ("gathered", _CALL + r"barrier\.cta\.sync\.aligned\.count[^\n]*", "", "race"),
     "sums are read before all have come": ("split", rf"(?<=, align 4){_MEET}|{_MEET}(?={_MEET})", "", "race|unwritten"),
     "sums are written while tiles are read": ("split", _CALL + r"barrier\.cta\.sync\.aligned\.count[^\n]*", "", "race"),
     "tiles are copied to where sums are, without a fence": ("split", _FENCE, "", "race"),

@@ -132,6 +132,36 @@ ROWS = (
         "group=self._chunk.group",
         ("test_gpu_warpgroup.py",),
     ),
+    Mutant(
+        "codegen/gpu/fetched_boxes.py",
+        "            nvvm.cp_async_bulk_wait_group(0, read=True)\n",
+        "",
+        ("test_gpu_fetched.py",),
+    ),
+    Mutant(
+        "codegen/gpu/fetched_boxes.py",
+        "        meet_warp()\n",
+        "",
+        ("test_gpu_fetched.py",),
+    ),
+    Mutant(
+        "codegen/gpu/warpgroups.py",
+        "        return turned if self._finishes is None else arith.select(self._finishes, turned, phase)\n",
+        "        return turned\n",
+        ("test_gpu_fetched.py",),
+    ),
+    Mutant(
+        "codegen/gpu/gathering_groups.py",
+        "        super()._await_full(turn)\n        fence_copies()\n",
+        "        super()._await_full(turn)\n",
+        ("test_gpu_gathered.py",),
+    ),
+    Mutant(
+        "codegen/gpu/gathering_groups.py",
+        "        meet_copiers()  # Nobody reads the numbers of the tile before any longer.\n",
+        "",
+        ("test_gpu_gathered.py",),
+    ),
     Mutant("codegen/gpu/streamed_sums.py", '_SCOPE = "device"\n', '_SCOPE = "block"\n', ("test_gpu_warpgroup.py",)),
     Mutant(
         "codegen/gpu/tile_order.py",

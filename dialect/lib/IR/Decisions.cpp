@@ -35,6 +35,7 @@ DictionaryAttr tilewright::decisionAsDictionary(Attribute attribute) {
         number("beside", groups.getBeside());
         number("split", groups.getSplit());
         flag("streamed", groups.getStreamed());
+        flag("fetched", groups.getFetched());
         flag("swapped", groups.getSwapped());
         number("band", groups.getBand());
         number("promote", groups.getPromote());

@@ -22,8 +22,8 @@ LogicalResult WarpsAttr::verify(EmitError emitError, int64_t rows, int64_t colum
 }
 
 LogicalResult WarpGroupsAttr::verify(EmitError emitError, int64_t consumers, bool pingpong, int64_t cluster,
-                                     int64_t beside, int64_t split, bool streamed, bool swapped, int64_t band,
-                                     int64_t promote) {
+                                     int64_t beside, int64_t split, bool streamed, bool fetched, bool swapped,
+                                     int64_t band, int64_t promote) {
   if (pingpong && consumers != 2)
     return emitError() << "pingpong: expected 2 consumers, got " << consumers;
   if (promote < 0)

@@ -81,6 +81,8 @@ LogicalResult SpecializeWarpGroupsOp::verify() {
   if (getStreamed() && (getPingpong() || getSplit() > 1))
     return emitOpError()
            << "streamed: the steps of tiles are divided otherwise: expected neither `pingpong` nor `split`";
+  if (getFetched() && getSplit() > 1)
+    return emitOpError() << "fetched: a block has boxes of its own for a whole tile: expected no `split`";
   if (getCluster() * getBeside() > 1 && (getSwapped() || getSplit() > 1))
     return emitOpError()
            << "cluster: blocks that share the tile of A or B are neither swapped nor split: expected one of them";
@@ -92,7 +94,7 @@ DiagnosedSilenceableFailure SpecializeWarpGroupsOp::applyToOne(transform::Transf
                                                                transform::ApplyToEachResultList &results,
                                                                transform::TransformState &state) {
   auto decision = WarpGroupsAttr::get(getContext(), getConsumers(), getPingpong(), getCluster(), getBeside(),
-                                      getSplit(), getStreamed(), getSwapped(), getBand(), getPromote());
+                                      getSplit(), getStreamed(), getFetched(), getSwapped(), getBand(), getPromote());
   int64_t rows = kWarpGroupRows * (getPingpong() ? 1 : getConsumers());
   return getSwapped() ? share(rewriter, *this, target, 1, rows, decision)
                       : share(rewriter, *this, target, rows, 1, decision);

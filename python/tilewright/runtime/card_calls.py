@@ -190,7 +190,7 @@ def _launch(
     Returns what launches it again; nothing where it takes such memory.
     """
     _, driver = cards.packages(kernel.target.name)
-    boxed = (isinstance(called, MatmulSpec) and called.has_rows) or gpu_call.is_aligned(arrays[-1])
+    boxed = gpu_call.is_boxed(called, arrays)
     aligned = gpu_call.are_aligned(called, arrays, kernel.row_multiple)
     if aligned and isinstance(called, MatmulSpec):  # The form for other rows is the same for all.
         kernel = kernel.of_call(called)

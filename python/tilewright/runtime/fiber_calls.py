@@ -30,7 +30,7 @@ def call(kernel: CardKernel, called: MatmulSpec | AttentionPass, arrays: Sequenc
     form, made = kernel.code(
         aligned,
         lambda stages: {each.strategy: _emulated(each) for each in stages.passes},
-        boxed=(isinstance(called, MatmulSpec) and called.has_rows) or gpu_call.is_aligned(arrays[-1]),
+        boxed=gpu_call.is_boxed(called, arrays),
     )
     for each in gpu_passes.passes(form, called, arrays, gpu_call.aligned_empty):
         spec, last = each.form.spec, len(each.arrays) - 1

@@ -125,6 +125,17 @@ def are_aligned(spec: Problem, arrays: Sequence[Array], row_multiple: int) -> bo
     return not any(each % row_multiple for each in rows) and all(is_aligned(arrays[number]) for number in matrices)
 
 
+def is_boxed(called: Problem | Called, arrays: Sequence[Array]) -> bool:
+    """Whether rows of the result, and of what is added to it element by element, are so that they are copied in boxes.
+
+    Products whose whole rows are needed have a result of their own, which is.
+    """
+    if not isinstance(called, MatmulSpec):
+        return is_aligned(arrays[-1])
+    beside = [array for each, array in zip(called.operands, arrays, strict=False) if each.axes == "mn"]
+    return all(map(is_aligned, beside if called.has_rows else [*beside, arrays[-1]]))
+
+
 def aligned_empty(operand: OperandSpec) -> np.ndarray[Any, Any]:
     """A new array for an operand; rows of a matrix start at multiples of 16 bytes."""
     strides, bytes_ = aligned_strides(operand)

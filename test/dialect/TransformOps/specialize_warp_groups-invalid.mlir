@@ -84,3 +84,14 @@ module attributes {transform.with_named_sequence} {
     transform.yield
   }
 }
+
+// -----
+
+module attributes {transform.with_named_sequence} {
+  transform.named_sequence @__transform_main(%root: !transform.any_op {transform.readonly}) {
+    %blocks = transform.structured.match ops{["scf.forall"]} in %root : (!transform.any_op) -> !transform.any_op
+    // expected-error @+1 {{fetched: a block has boxes of its own for a whole tile: expected no `split`}}
+    transform.tilewright.specialize_warp_groups %blocks consumers 2 split 2 fetched : !transform.any_op
+    transform.yield
+  }
+}

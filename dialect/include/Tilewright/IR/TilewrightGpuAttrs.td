@@ -49,6 +49,7 @@ def Tilewright_WarpGroupsAttr : Tilewright_DecisionAttr<"WarpGroups", "warp_grou
     DefaultValuedParameter<"int64_t", "1", "blocks that share the tile of A">:$beside,
     DefaultValuedParameter<"int64_t", "1", "blocks that share the steps over K of a tile">:$split,
     DefaultValuedParameter<"bool", "false", "whether blocks divide the steps of the last tiles among them">:$streamed,
+    DefaultValuedParameter<"bool", "false", "whether what is added to a tile is copied to shared memory before">:$fetched,
     DefaultValuedParameter<"bool", "false", "whether C is computed as its transpose">:$swapped,
     DefaultValuedParameter<"int64_t", "8", "rows of tiles that blocks go through together">:$band,
     DefaultValuedParameter<"int64_t", "0", "steps after which sums are added to others; 0 for never">:$promote

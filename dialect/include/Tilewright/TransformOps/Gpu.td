@@ -100,6 +100,8 @@ def Tilewright_SpecializeWarpGroupsOp : Tilewright_TransformEachOp<"specialize_w
     - `split`: so many blocks, a cluster, have a part of the steps over K each, and add up their sums.
     - `streamed`: blocks divide the steps over K of the last tiles, which would fill the chip in part, evenly among them, and add up sums of
       the same tile through memory (stream-K).
+    - `fetched`: the matrix that is added to the tile, C itself or another of its extents, is copied to shared memory while the tile's
+      products are computed, to where the tile of C is put together afterwards.
     - `swapped`: C is computed as the transpose of the product of the transposes, for few rows.
     - `band`: rows of tiles that blocks go through together, column by column.
     - `promote`: steps over K after which sums are added to others in f32; 0 for never.
@@ -131,13 +133,13 @@ def Tilewright_SpecializeWarpGroupsOp : Tilewright_TransformEachOp<"specialize_w
   let arguments = (ins TransformHandleTypeInterface:$target, ConfinedAttr<I64Attr, [IntPositive]>:$consumers,
                        UnitAttr:$pingpong, DefaultValuedAttr<ConfinedAttr<I64Attr, [IntPositive]>, "1">:$cluster,
                        DefaultValuedAttr<ConfinedAttr<I64Attr, [IntPositive]>, "1">:$beside,
-                       DefaultValuedAttr<ConfinedAttr<I64Attr, [IntPositive]>, "1">:$split, UnitAttr:$streamed,
+                       DefaultValuedAttr<ConfinedAttr<I64Attr, [IntPositive]>, "1">:$split, UnitAttr:$streamed, UnitAttr:$fetched,
                        UnitAttr:$swapped, DefaultValuedAttr<ConfinedAttr<I64Attr, [IntPositive]>, "8">:$band,
                        DefaultValuedAttr<ConfinedAttr<I64Attr, [IntNonNegative]>, "0">:$promote);
   let results = (outs);
   let assemblyFormat = [{
     $target `consumers` $consumers (`pingpong` $pingpong^)? (`cluster` $cluster^)? (`beside` $beside^)? (`split` $split^)?
-    (`streamed` $streamed^)? (`swapped` $swapped^)? (`band` $band^)? (`promote` $promote^)? attr-dict `:` type($target)
+    (`streamed` $streamed^)? (`fetched` $fetched^)? (`swapped` $swapped^)? (`band` $band^)? (`promote` $promote^)? attr-dict `:` type($target)
   }];
   let hasVerifier = 1;
 }

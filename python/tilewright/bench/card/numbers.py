@@ -13,7 +13,7 @@ import numpy as np
 
 from tilewright.bench.card.peers import Operands
 from tilewright.bench.card.plan import Kernel
-from tilewright.operator_specs import AttentionSpec, Conv2dSpec
+from tilewright.bench.card.plan_operators import Spec
 from tilewright.payload.operators import error_bound, reference
 from tilewright.schedules.gpu_strategies import GPU_STRATEGIES
 
@@ -109,7 +109,7 @@ def of_arrays(kernel: Kernel, *stored: np.ndarray[Any, Any]) -> dict[str, Any]:
     return found
 
 
-def of_operator(spec: AttentionSpec | Conv2dSpec, *stored: np.ndarray[Any, Any]) -> dict[str, Any]:
+def of_operator(spec: Spec, *stored: np.ndarray[Any, Any]) -> dict[str, Any]:
     """The same of an operator's operands and result."""
     *operands, result = stored
     wanted, bound = reference(spec, *operands), error_bound(spec, *operands)

@@ -1,20 +1,32 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""The part of the plan that is about attention and convolutions: which of their kernels are checked on a card, and for which calls."""
+"""The part of the plan that is about attention, convolutions and products with more than A and B: which kernels are checked on a card."""
 
 from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
 from types import MappingProxyType
 from typing import Any
 
 from tilewright.bench.suites import Shape
 from tilewright.operator_specs import AttentionSpec, Conv2dSpec
+from tilewright.payload.epilogues import parse
+from tilewright.spec import MatmulSpec
 
-_SPECS: Mapping[str, type[AttentionSpec] | type[Conv2dSpec]] = MappingProxyType(
-    {"attention": AttentionSpec, "conv2d": Conv2dSpec}
+Spec = AttentionSpec | Conv2dSpec | MatmulSpec
+"""What an operator computes."""
+
+
+def _product(**fields: Any) -> MatmulSpec:  # noqa: ANN401 - as of a spec
+    """The spec of those fields, of which entries are named by text, as on the command line."""
+    entries: dict[str, Any] = {name: parse(fields[name]) for name in ("epilogue", "prologue_a") if name in fields}
+    return MatmulSpec(**(fields | entries))
+
+
+_SPECS: Mapping[str, Callable[..., Spec]] = MappingProxyType(
+    {"attention": AttentionSpec, "conv2d": Conv2dSpec, "product": _product}
 )
 
 
@@ -23,7 +35,7 @@ class Operator:
     """A kernel of the bundle for an operator of known extents.
 
     Attributes:
-        operator: "attention" or "conv2d".
+        operator: "attention", "conv2d", or "product": of extents that are known, with entries of `MatmulSpec` by their text.
         fields: Those of its spec that are given, by name.
         strategy: The strategy.
         sizes: Those of its sizes that are given.
@@ -44,7 +56,7 @@ class Operator:
         return f"{self.strategy}-{self.operator}-{hashlib.sha256(text.encode()).hexdigest()[:12]}"
 
     @property
-    def spec(self) -> AttentionSpec | Conv2dSpec:
+    def spec(self) -> Spec:
         """What it computes."""
         return _SPECS[self.operator](**dict(self.fields))
 
@@ -54,8 +66,16 @@ class Operator:
         spec = self.spec
         if isinstance(spec, AttentionSpec):
             return Shape(spec.queries, spec.keys, spec.head)
+        if isinstance(spec, MatmulSpec):
+            return Shape(spec.m, spec.n, spec.k)
         pixels = spec.n * spec.oh * spec.ow
         return Shape(pixels, spec.oc // spec.groups, spec.kh * spec.kw * spec.ic // spec.groups)
+
+    @property
+    def gathered(self) -> int:
+        """Rows of the table whose rows are gathered, by numbers that are the operand behind A and B; 0 where none are."""
+        spec = self.spec
+        return spec.a_shape[0] if isinstance(spec, MatmulSpec) and spec.gathers else 0
 
     @property
     def types(self) -> str:
@@ -78,6 +98,7 @@ def kernels(*, quick: bool = False) -> tuple[Operator, ...]:
     return found[:2] if quick else found
 
 
+_ODD: Mapping[str, Any] = MappingProxyType({"m": 457, "n": 514, "k": 330, "a": "bf16", "c": "bf16", "layout": "nt"})
 _HEADS: Mapping[str, Any] = MappingProxyType({"heads": 4, "kv_heads": 2, "q": "bf16"})
 _IMAGES: Mapping[str, Any] = MappingProxyType(
     {"n": 2, "h": 23, "w": 19, "ic": 64, "oc": 72, "kh": 3, "kw": 3, "a": "bf16"}
@@ -115,6 +136,19 @@ _CHECKED: tuple[tuple[str, str, Mapping[str, Any], Mapping[str, Any]], ...] = (
     ("attention", "shared_softmax", {}, {"queries": 333, "keys": 457, "head": 64, "causal": True, **_HEADS}),
     ("attention", "shared_softmax", {}, {"queries": 57, "keys": 91, "head": 64, "batch": (2,), "page": 1, **_HEADS}),
     ("attention", "shared_softmax", {}, {"queries": 57, "keys": 91, "head": 64, "heads": 2, "q": "f32"}),
+    # Two products of an A; steps of tiles that blocks divide; rows by their numbers; a residual in shared memory before it is added.
+    ("product", "warpgroup", {"bm": 128, "bn": 128}, {**_ODD, "epilogue": "bias:n,glu:gelu"}),
+    ("product", "warpgroup", {"bm": 128, "bn": 128, "cluster": 2, "streamed": 1}, {**_ODD, "k": 3336}),
+    ("product", "warpgroup", {"bm": 128, "bn": 64, "streamed": 1}, {**_ODD, "k": 3336, "epilogue": "glu"}),
+    ("product", "warpgroup", {"bm": 128, "bn": 128, "cluster": 2}, {**_ODD, "prologue_a": "gather_rows:300"}),
+    ("product", "warpgroup", {"bm": 16, "bn": 128, "swapped": 1}, {**_ODD, "m": 13, "prologue_a": "gather_rows:300"}),
+    ("product", "warpgroup", {"bm": 128, "bn": 256, "fetched": 1}, {**_ODD, "epilogue": "gelu,residual:mn:bf16"}),
+    (
+        "product",
+        "warpgroup",
+        {"bm": 64, "bn": 128, "pingpong": 1, "fetched": 1},
+        {**_ODD, "epilogue": "residual:mn:bf16"},
+    ),
     ("conv2d", "mma_sync", {}, {"padding": 1, **_IMAGES}),
     ("conv2d", "mma_sync", {}, {"stride": 2, "groups": 2, **_IMAGES}),
     ("conv2d", "warpgroup", {}, {**_IMAGES, "kh": 1, "kw": 1}),

@@ -28,6 +28,8 @@ from tilewright.runtime.device_arrays import DeviceArray
 SPARE = 48
 """Bytes between rows of what is only checked."""
 _SEED = 11
+_INDEX = 2
+"""Which operand has the numbers of gathered rows: the first one after A and B."""
 
 
 @dataclass(slots=True)
@@ -177,6 +179,8 @@ class Prover:
             shape = each.shape if drawn is None else drawn[number].shape  # There may be any number of pages.
             made = Held.of(self._driver, shape, to_numpy(each.type), spare=spare)
             made.whole[...] = _random(random, each.shape, to_numpy(each.type)) if drawn is None else drawn[number]
+            if number == _INDEX and isinstance(kernel, Operator) and kernel.gathered:
+                made.whole[...] %= kernel.gathered
             held.append(made)
         return held, Held.of(self._driver, spec.result.shape, to_numpy(spec.result.type), spare=spare)
 

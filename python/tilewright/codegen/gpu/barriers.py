@@ -17,8 +17,14 @@ from tilewright.schedules.gpu.warpgroup import WARP_GROUP
 
 REGISTERS: Mapping[int, tuple[int, int]] = MappingProxyType({1: (40, 216), 2: (40, 232), 3: (32, 160), 4: (24, 112)})
 """Of a thread that copies, and of one that multiplies, by consumers: all that there are; of one consumer, half of them."""
+MORE_REGISTERS: Mapping[int, tuple[int, int]] = MappingProxyType(
+    {1: (56, 200), 2: (56, 224), 3: (56, 152), 4: (56, 104)}
+)
+"""The same where threads that copy compute where each piece lies."""
 _FIRST_TURN = 1
 """The named barriers of consumers that multiply in turns are this one and those after it; number 0 is that of all threads."""
+_COPIERS = 3
+"""The named barrier of the group that copies."""
 _CONSUMERS = 4
 """The named barrier of all consumers of a block."""
 _ONE_CONSUMER = 5
@@ -79,6 +85,11 @@ def give_turn(consumer: Index) -> None:
 def meet_warp() -> None:
     """The threads of a warp meet."""
     nvvm.bar_warp_sync(shared.i32(-1))
+
+
+def meet_copiers() -> None:
+    """The threads of the group that copies meet."""
+    nvvm.barrier(None, barrier_id=shared.i32(_COPIERS), number_of_threads=shared.i32(WARP_GROUP))
 
 
 def meet_consumers(count: int) -> None:

@@ -12,6 +12,8 @@ After, of a thread, which has sums of 8 columns of instructions each::
             box <- f(sums, read bias)
         copy the box to C (`tma_stores`), or write each element as far as it is inside
 
+What is added to C is read where it is, or where it was copied to before (`fetched_boxes`).
+
 Sums of a part of K are complete when those of others have been added: of the blocks of a cluster (`partial_sums`), or of earlier blocks
 (`streamed_sums`).
 """
@@ -27,13 +29,13 @@ from tilewright.build.constants import bits_of
 from tilewright.build.index import Index, add, value
 from tilewright.build.loops import if_else, when
 from tilewright.build.usedef import body, function_of
-from tilewright.codegen.gpu.barriers import meet_cluster
+from tilewright.codegen.gpu.fetched_boxes import FetchedBoxes, added
 from tilewright.codegen.gpu.partial_sums import PartialSums
 from tilewright.codegen.gpu.streamed_sums import StreamedSums
 from tilewright.codegen.gpu.threads import Sharing
 from tilewright.codegen.gpu.tile_order import TileOrder
-from tilewright.codegen.gpu.tma_loads import axes_of, place_of
-from tilewright.codegen.gpu.tma_stores import BoxStores, Chunk, fence_copies
+from tilewright.codegen.gpu.tma_loads import argument_of, axes_of, place_of
+from tilewright.codegen.gpu.tma_stores import BoxStores, Chunk
 from tilewright.codegen.gpu.tma_tiles import Box
 from tilewright.codegen.gpu.warp_group_fragments import WarpGroups, identify
 from tilewright.errors import ScheduleError
@@ -53,6 +55,10 @@ class Finishing(Sharing):
     _stores: BoxStores | None
     _at: tuple[ir.Value, ir.Value]
     _sums: list[list[ir.Value]]
+    _added: ir.Operation | None = None
+    _fetched: FetchedBoxes | None = None
+    _phase: ir.Value
+    _finishes: ir.Value | None
 
     def __init__(self, loop: ir.Operation, groups: WarpGroups) -> None:
         """Makes it for consumers that divide the tile so."""
@@ -60,15 +66,34 @@ class Finishing(Sharing):
         self._groups, self._sizes = groups, groups.sizes
         self._streamed: StreamedSums | None = None
 
+    def _find_added(self, ops: list[ir.Operation]) -> None:
+        """Finds what is fetched, among the ops that finish sums."""
+        if self._sizes.fetched:
+            self._added = added(ops, self._element_of_c)
+
     def _box_stores(self, new_map: Callable[[Box], ir.Value]) -> BoxStores:
         """How C, the last operand, is written by boxes, given what makes the map for one."""
-        arguments = body(function_of(self._loop)).arguments
-        operands = [each for each in arguments if isinstance(each.type, ir.MemRefType)]
-        number = len(operands) - 1
-        element = ir.MemRefType(operands[number].type).element_type
+        arguments, number = body(function_of(self._loop)).arguments, self._number_of_c
+        element = self._element_of_c
         box = BoxStores.box_of(self._sizes, element, number)
-        axes = axes_of(operands[number])
-        return BoxStores(self._sizes, element, box, new_map(box.of_rank(axes)))
+        tensor = new_map(box.of_rank(axes_of(arguments[number])))
+        if self._added is None:
+            return BoxStores(self._sizes, element, box, tensor)
+        source = argument_of(self._added.operands[0])
+        map_ = new_map(replace(box, operand=source).of_rank(axes_of(arguments[source])))
+        self._fetched = FetchedBoxes(self._sizes, element, box, tensor, map_)
+        return self._fetched
+
+    @property
+    def _number_of_c(self) -> int:
+        """Which argument of the function is C: the last of its operands."""
+        arguments = body(function_of(self._loop)).arguments
+        return sum(isinstance(each.type, ir.MemRefType) for each in arguments) - 1
+
+    @property
+    def _element_of_c(self) -> ir.Type:
+        """The type of C's elements."""
+        return ir.MemRefType(body(function_of(self._loop)).arguments[self._number_of_c].type).element_type
 
     def _divide_steps(self, memory: ir.Value, steps: ir.Value) -> None:
         """Has blocks divide the steps of the last tiles, of so many each, and leave sums in memory."""
@@ -119,17 +144,22 @@ class Finishing(Sharing):
         with nullcontext() if exists is None else when(exists):
             self._finish_boxes(over_k, ops, parts)
         if parts:
-            fence_copies()  # Tiles are copied again to where the sums are.
-            meet_cluster()
+            parts.finish()
 
-    def _finish_boxes(self, over_k: ir.Operation, ops: list[ir.Operation], parts: PartialSums | None) -> None:
+    @property
+    def _boxes(self) -> list[tuple[int, range]]:
+        """The boxes of a consumer's part, by the group of 64 rows, and the groups of 8 columns of it."""
         per = self._stores.eights if self._stores else _EIGHTS
-        boxes = [
+        return [
             (group, range(start, min(start + per, self._sizes.across // 8)))
             for group in range(self._sizes.groups)
             for start in range(0, self._sizes.across // 8, per)
         ]
-        for number, (group, eights) in enumerate(boxes):
+
+    def _finish_boxes(self, over_k: ir.Operation, ops: list[ir.Operation], parts: PartialSums | None) -> None:
+        if self._fetched:
+            self._fetched.await_boxes(self._warp, self._phase)
+        for number, (group, eights) in enumerate(self._boxes):
             if parts is None:
                 self._finish_box(over_k, ops, group, eights)
                 continue
@@ -161,10 +191,22 @@ class Finishing(Sharing):
                     parts.sum(self._sums, self._chunk_of(product), self._warp, self._lane)
             self._finish_chunk(over_k.results, ops)
         if self._stores:
-            down, across = self._box_place(group, eights)
-            row, column = (across, down) if self._sizes.swapped else (down, across)
-            *entry, down, across = place_of(self._view, self._of)
-            self._stores.end([*entry, add(down, row), add(across, column)])
+            self._stores.end(self._box_at(self._view, group, eights))
+
+    def _box_at(self, view: ir.Value, group: int, eights: range) -> list[Index]:
+        """The indices of a box's first element in the operand that a view of the tile is of."""
+        down, across = self._box_place(group, eights)
+        row, column = (across, down) if self._sizes.swapped else (down, across)
+        *entry, down, across = place_of(view, self._of)
+        return [*entry, add(down, row), add(across, column)]
+
+    def _fetch(self, fetched: FetchedBoxes) -> None:
+        """Has what is added to the tile copied to where its boxes of C will be, if the tile is finished here."""
+        assert self._added is not None, "it is fetched"
+        view = self._added.operands[0]
+        with nullcontext() if self._finishes is None else when(self._finishes):
+            boxes = [self._box_at(view, group, eights) for group, eights in self._boxes]
+            fetched.fetch(boxes, self._warp, self._phase)
 
     def _box_place(self, group: int, eights: range) -> tuple[Index, Index]:
         """Where a part begins in the tile: rows and columns of instructions."""
@@ -192,6 +234,12 @@ class Finishing(Sharing):
         """A thread's sums of the chunk, of a product, by 8 columns: two of a row, and two of the row 8 below."""
         start = self._chunk.eights[0] * 4
         return self._sums[self._chunk_of(product).group][start : start + len(self._chunk.eights) * 4]
+
+    def _part_of(self, view: ir.Value, op: ir.Operation) -> ir.Value:
+        """The thread's part of an operand: of what was copied before, from there."""
+        if self._fetched and op == self._added:
+            return self._fetched.get(self._chunk, self._part_type(op.results[0].type))
+        return super()._part_of(view, op)
 
     def _store(self, part: ir.Value, view: ir.Value, extents: Sequence[Index]) -> None:
         """Writes the thread's part: what is written is C."""

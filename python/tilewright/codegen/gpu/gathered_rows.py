@@ -13,7 +13,7 @@ Before: ``a[i, k] = table[index[i], k]`` in a prologue. After: ``table[i, k]``, 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 from tilewright.build.index import Index, add, less, minimum, sub, value
@@ -122,7 +122,9 @@ class Gathered:
         return arith.index_cast(ir.IndexType.get(), number)
 
 
-def bring(view: ir.Value, of: scattered.Of, count: int, team: staging.Team) -> Numbers:
+def bring(
+    view: ir.Value, of: scattered.Of, count: int, team: staging.Team, meet: Callable[[], object] = gpu.barrier
+) -> Numbers:
     """Brings the numbers of a block's rows to shared memory; threads meet then.
 
     Args:
@@ -130,6 +132,7 @@ def bring(view: ir.Value, of: scattered.Of, count: int, team: staging.Team) -> N
         of: Gives the value of a thread for one of the block.
         count: How many rows its tile has.
         team: The threads.
+        meet: Has them meet.
     """
     table, first = _root(view), scattered.start(view, 0, of)
     arguments = ir.BlockArgument(table).owner.arguments
@@ -148,7 +151,7 @@ def bring(view: ir.Value, of: scattered.Of, count: int, team: staging.Team) -> N
             known = arith.andi(less(place, rows_), less(number, memref.dim(table, value(0))))
             number = arith.select(known, arith.index_cast(word, number), arith.constant(word, _NONE))
             memref.store(number, buffer, [value(own)])
-    gpu.barrier()
+    meet()
     return Numbers(table, buffer)
 
 

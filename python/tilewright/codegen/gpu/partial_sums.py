@@ -15,7 +15,7 @@ from functools import reduce
 from tilewright.build.index import Index, add, mul
 from tilewright.codegen.gpu import shared
 from tilewright.codegen.gpu.barriers import meet_cluster, meet_consumers
-from tilewright.codegen.gpu.tma_stores import Chunk
+from tilewright.codegen.gpu.tma_stores import Chunk, fence_copies
 from tilewright.mlir import ir
 from tilewright.mlir.dialects import arith, llvm, nvvm
 from tilewright.schedules.gpu.warpgroup import SUM_BYTES, WARP_GROUP, WarpGroupTile
@@ -48,6 +48,11 @@ class PartialSums:
             kind = sums[chunk.group][number].type
             places = [llvm.getelementptr(pointer, block, [], [offset], byte, None) for block in blocks]
             sums[chunk.group][number] = reduce(plus, [llvm.load(kind, place) for place in places])
+
+    def finish(self) -> None:
+        """Waits until all blocks have read what they need: tiles are copied again to where the sums are."""
+        fence_copies()
+        meet_cluster()
 
     def _place(self, warp: Index, lane: Index) -> Index:
         return mul(add(mul(warp, WARP_GROUP // 4), lane), SUM_BYTES)

@@ -52,18 +52,20 @@ class Turn:
 class Ring:
     """Barrier objects of a ring of slots, in shared memory."""
 
-    def __init__(self, slots: int, readers: int, blocks: int = 1, beside: int = 1) -> None:
+    def __init__(self, slots: int, readers: int, blocks: int = 1, beside: int = 1, *, fillers: int = 1) -> None:
         """Makes it for so many slots, each of which `readers` warps of every one of `blocks` blocks of the cluster read.
 
-        Of blocks in rows of `beside`, those of a row and those of a column fill each other's slots.
+        Of blocks in rows of `beside`, those of a row and those of a column fill each other's slots. `fillers` arrive at a full slot: one
+        says how many bytes are copied to it, others when what they copy themselves is there.
         """
+        self._fillers = fillers
         self._slots, self._readers, self._blocks, self._beside = slots, readers, blocks, beside
         self._barriers = shared.allocate(2 * slots * _BYTES)
 
     def initialize(self) -> None:
         """Initializes the barrier objects: code for one thread, after which all of the cluster meet."""
         for slot in range(self._slots):
-            nvvm.mbarrier_init(self.full(slot), shared.i32(1))
+            nvvm.mbarrier_init(self.full(slot), shared.i32(self._fillers))
             fill = self._blocks // self._beside + self._beside - 1
             nvvm.mbarrier_init(self.empty(slot), shared.i32(self._readers * fill))
         nvvm.fence_mbarrier_init()

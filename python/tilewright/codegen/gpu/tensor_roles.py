@@ -50,13 +50,13 @@ from tilewright.codegen.gpu.barriers import elected, meet_cluster, meet_warp
 from tilewright.codegen.gpu.ring import Ring, Turn
 from tilewright.codegen.gpu.tensor_products import TensorProducts
 from tilewright.codegen.gpu.tensor_sums import TensorMemory, await_loads, fence_after, fence_before
-from tilewright.codegen.gpu.tma_stores import WARP_ROWS, Chunk
+from tilewright.codegen.gpu.tma_stores import Chunk
 from tilewright.codegen.gpu.warp_group_fragments import WARP, WarpGroups
 from tilewright.codegen.gpu.warpgroups import Specialized
 from tilewright.mlir import ir
 from tilewright.mlir.dialects import arith, gpu, nvvm, scf
 from tilewright.schedules.gpu.tensor_memory import LANES, TensorMemoryTile
-from tilewright.schedules.gpu.warpgroup import WARP_GROUP
+from tilewright.schedules.gpu.warpgroup import WARP_GROUP, WARP_ROWS
 
 _EIGHTS = 4
 """Groups of 8 columns that are loaded at once at most, where threads store what they have."""

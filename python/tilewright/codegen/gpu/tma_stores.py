@@ -16,7 +16,7 @@ Source: the PTX ISA manual, "stmatrix", "cp.async.bulk.tensor" and "Async proxy"
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from math import gcd
 
@@ -28,13 +28,9 @@ from tilewright.codegen.gpu.barriers import elected, meet_warp
 from tilewright.codegen.gpu.tma_tiles import Box
 from tilewright.mlir import ir
 from tilewright.mlir.dialects import arith, llvm, nvvm, vector
-from tilewright.schedules.gpu.warpgroup import ROW_BYTES, WarpGroupTile
+from tilewright.schedules.gpu.warpgroup import WarpGroupTile, box_of_c, place_of_c
 
-WARP_ROWS = 16
-"""Rows of instructions that a warp has of every 64."""
 _MOST_PLACES = 2
-_MOST_BYTES = WARP_ROWS * ROW_BYTES
-"""Of a box."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,10 +56,13 @@ class BoxStores:
         box: Box,
         tensor: ir.Value,
         places: tuple[ir.Value, int] | None = None,
+        *,
+        every: bool = False,
     ) -> None:
         """Makes it for C of such elements, of which `tensor` is the tensor map for that box.
 
-        `places` is memory that boxes may lie in, and how many bytes of it each consumer has; None for memory of their own.
+        `places` is memory that boxes may lie in, and how many bytes of it each consumer has; None for memory of their own. With `every`,
+        each box of a warp's part has a place of its own.
         """
         self.box = box
         self._swapped, self._element, self._tensor = sizes.swapped, element, tensor
@@ -75,9 +74,11 @@ class BoxStores:
         """Groups of 8 columns of instructions in a box."""
         boxes = sizes.groups * sizes.across // along
         # Boxes take turns with the places; where blocks share a tile's boxes, each has too few of them to know their number here.
-        self.places = gcd(boxes, _MOST_PLACES) if sizes.split == 1 else 1
+        self.places = boxes if every else gcd(boxes, _MOST_PLACES) if sizes.split == 1 else 1
         """Places for boxes of a warp, which take turns."""
-        self._size = -(-outer * self._pitch // 1024) * 1024
+        self.bytes = outer * self._pitch
+        """Of a box."""
+        self._size = place_of_c((outer, inner), self._bytes)
         own = 4 * self.places * self._size
         self._memory, self._stride = places or (shared.allocate(sizes.consumers * own), own)
         assert own <= self._stride, "a consumer's boxes fit to where they may lie"
@@ -85,12 +86,10 @@ class BoxStores:
 
     @staticmethod
     def box_of(sizes: WarpGroupTile, element: ir.Type, operand: int) -> Box:
-        """The box for C of such elements, which is that operand: of a warp's 16 rows as many columns as a swizzle takes."""
+        """The box for C of such elements, which is that operand; where C is computed as its transpose, it is not swizzled."""
         bytes_ = bits_of(element) // 8
-        if sizes.swapped:
-            return Box(operand, (gcd(sizes.across, _MOST_BYTES // (WARP_ROWS * bytes_)), WARP_ROWS), 0)
-        pitch = gcd(ROW_BYTES, sizes.across * bytes_)
-        return Box(operand, (WARP_ROWS, pitch // bytes_), pitch)
+        shape = box_of_c(sizes, bytes_)
+        return Box(operand, shape, 0 if sizes.swapped else shape[1] * bytes_)
 
     def start(self, warp: Index, lane: Index) -> None:
         """Says who the thread is: which warp among the consumers', and which thread of it."""
@@ -102,8 +101,16 @@ class BoxStores:
         """Waits for a place to be free."""
         nvvm.cp_async_bulk_wait_group(self.places - 1, read=True)
         meet_warp()
-        self._place = add(self._own, self._count % self.places * self._size)
+        self._turn()
+
+    def _turn(self) -> None:
+        """Goes on to the next place."""
+        self._place = self._place_of(self._count % self.places)
         self._count += 1
+
+    def _place_of(self, number: int) -> Index:
+        """Where one of the warp's places is."""
+        return add(self._own, number * self._size)
 
     def put(self, chunk: Chunk, part: ir.Value) -> None:
         """Writes a thread's part of some of a box to its place."""
@@ -168,26 +175,36 @@ class BoxStores:
 
     def _put_elements(self, part: ir.Value, number: int, eight: int) -> None:
         """What a thread has of 8 columns of instructions: two neighbors in each of two rows."""
+        for (row, column), width, offset in self._neighbors(number, eight):
+            elements = [vector.extract(part, [], [row, column + each]) for each in range(width)]
+            self._store(vector.from_elements(ir.VectorType.get([width], self._element), elements), offset)
+
+    def _neighbors(self, number: int, eight: int) -> Iterator[tuple[tuple[int, int], int, Index]]:
+        """Where a thread's part has 8 columns of instructions, the `number`-th of it: neighbors, how many, and where they are in a box."""
         group, place = div_rem(self._lane, 4)
         for half in (0, 1):
             if self._swapped:
                 for each in (0, 1):
-                    outer = add(mul(place, 2), eight * 8 + each)
-                    inner = add(group, half * 8)
-                    element = vector.extract(part, [], [2 * number + each, half])
-                    one = vector.from_elements(ir.VectorType.get([1], self._element), [element])
-                    self._store(one, add(mul(outer, self._pitch), mul(inner, self._bytes)))
+                    outer, inner = add(mul(place, 2), eight * 8 + each), add(group, half * 8)
+                    offset = add(mul(outer, self._pitch), mul(inner, self._bytes))
+                    yield (2 * number + each, half), 1, offset
                 continue
-            row = vector.extract(part, [], [half])
-            pair = vector.extract_strided_slice(ir.VectorType.get([2], self._element), row, [2 * number], [2], [1])
             offset = self._swizzled(group, eight * 8 * self._bytes, mul(place, 2 * self._bytes))
-            self._store(pair, add(offset, half * 8 * self._pitch))
+            yield (half, 2 * number), 2, add(offset, half * 8 * self._pitch)
 
     def _store(self, neighbors: ir.Value, offset: Index) -> None:
         """Writes a few elements as one number of as many bits: LLVM does not know every type of elements."""
         word = ir.IntegerType.get_signless(ir.VectorType(neighbors.type).shape[0] * bits_of(self._element))
         number = vector.extract(vector.bitcast(ir.VectorType.get([1], word), neighbors), [], [0])
         llvm.store(number, shared.pointer(self._memory, add(self._place, offset)))
+
+    def _load(self, offset: Index, count: int, element: ir.Type) -> list[ir.Value]:
+        """Reads a few neighbors."""
+        word = ir.IntegerType.get_signless(count * bits_of(element))
+        number = llvm.load(word, shared.pointer(self._memory, add(self._place, offset)))
+        one = vector.from_elements(ir.VectorType.get([1], word), [number])
+        neighbors = vector.bitcast(ir.VectorType.get([count], element), one)
+        return [vector.extract(neighbors, [], [each]) for each in range(count)]
 
     def _swizzled(self, row: Index, known: int, further: Index) -> Index:
         """Where in a box `known` + `further` bytes of a row are; the two have no bits in common."""

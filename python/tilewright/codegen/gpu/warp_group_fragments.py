@@ -8,10 +8,10 @@ from dataclasses import dataclass
 from tilewright.build.index import Index, add, div, div_rem, mul, value
 from tilewright.codegen.gpu import shared
 from tilewright.codegen.gpu.fragments import Part
-from tilewright.codegen.gpu.tma_stores import WARP_ROWS, Chunk
+from tilewright.codegen.gpu.tma_stores import Chunk
 from tilewright.mlir import ir
 from tilewright.mlir.dialects import arith, gpu, nvvm
-from tilewright.schedules.gpu.warpgroup import ROWS, WARP_GROUP, WarpGroupTile
+from tilewright.schedules.gpu.warpgroup import ROWS, WARP_GROUP, WARP_ROWS, WarpGroupTile
 
 WARP = 32
 

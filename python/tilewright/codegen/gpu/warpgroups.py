@@ -36,6 +36,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
+from functools import reduce
 from itertools import accumulate
 
 from tilewright.build.constants import bits_of
@@ -72,6 +73,12 @@ class Specialized(Finishing):
 
     _ACROSS = frozenset({16})
     """Bits of elements that instructions take across K."""
+    _FIRST_BOXED = 0
+    """Of A and each B, the first that is copied in boxes."""
+    _FILLERS = 1
+    """Threads that fill a slot."""
+    _REGISTERS = REGISTERS
+    """Of threads that copy and that multiply, by consumers."""
 
     def __init__(self, loop: ir.Operation, groups: WarpGroups, types: tuple[str, str], *, boxes_of_c: bool) -> None:
         """Makes it for a product of elements of `types`; with `boxes_of_c`, C is written by copies of boxes."""
@@ -102,6 +109,7 @@ class Specialized(Finishing):
                 f"{len(loops)} loops over K in a block", stage="threads", expected="one", remedy="K has to be above bk"
             )
         before, over_k, after = ops[: loops[0]], ops[loops[0]], ops[loops[0] + 1 :]
+        self._find_added(after)
         self._prepare(over_k)
         self._specialize(before, over_k, after)
 
@@ -112,7 +120,7 @@ class Specialized(Finishing):
             self._divide_steps(self._workspace, self._steps(over_k, value(0))[2])
         # One consumer of many sums has as many registers as a thread can have from the start.
         moved = self._sizes.consumers > 1 or self._sizes.resident > 1
-        registers = REGISTERS[self._sizes.consumers] if moved else None
+        registers = self._REGISTERS[self._sizes.consumers] if moved else None
 
         def copy() -> None:
             if registers:
@@ -130,10 +138,11 @@ class Specialized(Finishing):
         """Tiles, barriers, and the maps of the tensors, which are new parameters of the kernel."""
         sizes = self._sizes
         self._place_tiles(over_k)
-        self._ring = Ring(sizes.stages, 4 if sizes.pingpong else 4 * sizes.consumers, sizes.shared, sizes.beside)
+        readers = 4 if sizes.pingpong else 4 * sizes.consumers
+        self._ring = Ring(sizes.stages, readers, sizes.shared, sizes.beside, fillers=self._FILLERS)
         element = ir.VectorType(over_k.results[0].type).element_type
         self._products = Products(sizes, self._tiles, self._places, self._memory, self._types, element)
-        self._initialize(self._ring)
+        self._initialize(self._ring, *([self._fetched.ring] if self._fetched else []))
 
     def _place_tiles(self, over_k: ir.Operation) -> None:
         """Where tiles are, how they are copied, and which of C a block has."""
@@ -147,7 +156,8 @@ class Specialized(Finishing):
         arguments = list(body(function_of(self._loop)).arguments)
         if sizes.streamed:
             self._workspace = self._new_parameter()
-        self._maps = [self._map(each.box(axes_of(arguments[each.operand]))) for each in self._tiles]
+        boxed_ = list(enumerate(self._tiles))[self._FIRST_BOXED :]
+        self._maps = {number: self._map(each.box(axes_of(arguments[each.operand]))) for number, each in boxed_}
         rows, columns = self._tile_counts()
         self._order = TileOrder(rows, columns, sizes.band, sizes.cluster, sizes.beside, sizes.split)
         self._stores = self._box_stores(self._map) if self._boxes_of_c else None
@@ -161,7 +171,7 @@ class Specialized(Finishing):
         with when(arith.cmpi(arith.CmpIPredicate.eq, self._thread, value(0))):
             for ring in rings:
                 ring.initialize()
-            for map_ in self._maps:
+            for map_ in self._maps.values():
                 nvvm.prefetch(map_, tensormap=True)
         if self._sizes.blocks > 1:
             meet()
@@ -226,9 +236,10 @@ class Specialized(Finishing):
             turn = Turn(*carried)
             self._enter(before, self._order.place(tile))
             lower, upper, steps = self._steps(over_k, tile)
-            with self._one_thread(), loop(lower, upper, self._sizes.bk, turn.values) as (k, carried, _):
+            with self._copiers(), loop(lower, upper, self._sizes.bk, turn.values) as (k, carried, _):
                 now = Turn(*carried)
-                self._copy_step(over_k, k, now)
+                self._ring.await_empty(now)
+                self._fill(over_k, k, now)
                 scf.yield_(self._ring.after(now).values)
             if self._sizes.split > 1:
                 meet_cluster()
@@ -245,15 +256,20 @@ class Specialized(Finishing):
         with when(less(self._thread, WARP)), when(elected()):
             yield
 
-    def _copy_step(self, over_k: ir.Operation, k: ir.Value, turn: Turn) -> None:
-        """Has the tiles of A and each B for a step copied, when their slot is empty."""
-        block = body(over_k)
-        self._ring.await_empty(turn)
-        self._values[block.arguments[0]] = k
-        self._ring.expect(turn, self._slot_bytes)
-        start = mul(turn.slot, self._slot_bytes)
-        for number, place in enumerate(self._places):
-            self._copy(number, add(start, place), self._ring.full(turn.slot))
+    def _copiers(self) -> AbstractContextManager[None]:
+        """Where code goes for those who copy the tiles of a tile of C."""
+        return self._one_thread()
+
+    def _fill(self, over_k: ir.Operation, k: ir.Value, turn: Turn) -> None:
+        """Has what is copied in boxes for a step copied to its slot, which is empty."""
+        self._values[body(over_k).arguments[0]] = k
+        self._ring.expect(turn, sum(self._tiles[number].bytes for number in self._maps))
+        for number in self._maps:
+            self._copy(number, self._start_of(turn, number), self._ring.full(turn.slot))
+
+    def _start_of(self, turn: Turn, number: int) -> Index:
+        """Where a tile of a slot starts: that of A (0), or of a B."""
+        return add(mul(turn.slot, self._slot_bytes), self._places[number])
 
     def _copy(self, number: int, start: Index, barrier: ir.Value) -> None:
         """Begins the copies of the boxes of A (0), or of a B, to where its tile starts."""
@@ -300,9 +316,13 @@ class Specialized(Finishing):
             self._enter(before, (value(0), value(0)))
             turn = self._ring.after(turn, arith.muli(self._steps(over_k, first)[2], value(consumer)))
             self._begin_turns(consumer)
-        with self._over_tiles(first, step, turn) as (tile, carried, _):
-            turn = Turn(*carried)
+        phase = [value(0)] if self._fetched else []
+        with loop(first, order.count(), step, [*turn.values, *phase]) as (tile, (slot, parity, *phase), _):
+            turn = Turn(slot, parity)
             self._enter(before, order.place(tile))
+            if self._fetched:
+                (self._phase,), self._finishes = phase, self._finishes_piece(tile)
+                self._fetch(self._fetched)
             if sizes.pingpong:
                 await_turn(consumer)
             lower, upper, steps = self._steps(over_k, tile)
@@ -310,9 +330,23 @@ class Specialized(Finishing):
             sums, turn = self._multiply_tile((lower, upper, steps), turn, row)
             self._sums = [self._products.elements(each) for each in sums]
             self._finish_piece(over_k, after, tile)
-            scf.yield_((self._ring.after(turn, steps) if sizes.pingpong else turn).values)
+            turn = self._ring.after(turn, steps) if sizes.pingpong else turn
+            scf.yield_([*turn.values, *map(self._after_phase, phase)])
         if self._stores:
             self._stores.finish()
+
+    def _finishes_piece(self, number: ir.Value) -> ir.Value | None:
+        """Whether a consumer finishes the tile of a piece, by its number; None where it does so with all."""
+        asked = [self._order.exists(self._at)]
+        if self._streamed:
+            asked.append(self._streamed.order.has_last(number))
+        known = [each for each in asked if each is not None]
+        return reduce(arith.andi, known) if known else None
+
+    def _after_phase(self, phase: ir.Value) -> ir.Value:
+        """The phase of what is fetched for the next tile."""
+        turned = arith.xori(phase, value(1))
+        return turned if self._finishes is None else arith.select(self._finishes, turned, phase)
 
     def _begin_turns(self, consumer: Index) -> None:
         """The first one's turn comes first."""
@@ -353,7 +387,7 @@ class Specialized(Finishing):
         start = self._products.zeros() if promote or pingpong else self._products.undefined()
         with loop(lower, upper, self._sizes.bk, [*start, *turn.values]) as (k, (*carried, slot, parity), over):
             turn = Turn(slot, parity)
-            self._ring.await_full(turn)
+            self._await_full(turn)
             if promote:
                 sums = self._promoted(slot, row, carried)
             else:
@@ -365,6 +399,10 @@ class Specialized(Finishing):
             scf.yield_([*sums, *self._ring.after(turn).values])
         *sums, slot, parity = over.results
         return list(sums), Turn(slot, parity)
+
+    def _await_full(self, turn: Turn) -> None:
+        """Waits until a slot has been filled."""
+        self._ring.await_full(turn)
 
     def _promoted(self, slot: ir.Value, row: Index, sums: Sequence[ir.Value]) -> list[ir.Value]:
         """Adds a slot's products to sums, 64 rows at a time, for which there are registers; the slot is free before the last are added.

@@ -10,12 +10,13 @@ from tilewright.build.constants import constant, zero
 from tilewright.build.index import Index, add, mul
 from tilewright.codegen.gpu import rows as row_access
 from tilewright.codegen.gpu.barriers import meet_consumer
-from tilewright.codegen.gpu.tma_stores import WARP_ROWS, BoxStores, Chunk
+from tilewright.codegen.gpu.tma_stores import BoxStores, Chunk
 from tilewright.codegen.gpu_attention.group_block import GroupBlock
 from tilewright.codegen.gpu_attention.group_consumer import Sums
 from tilewright.codegen.gpu_attention.heads import matrix
 from tilewright.mlir import ir
 from tilewright.mlir.dialects import arith, vector
+from tilewright.schedules.gpu.warpgroup import WARP_ROWS
 
 _EIGHTS = 4
 """Groups of 8 columns that are finished at once, so that what is computed of them fits into registers."""

@@ -33,7 +33,6 @@ from tilewright.build.index import add, div, div_rem, equal, less, mul, sub
 from tilewright.build.loops import if_else, when
 from tilewright.codegen.gpu.barriers import REGISTERS, elected, meet_cluster, set_registers
 from tilewright.codegen.gpu.staging import Team
-from tilewright.codegen.gpu.tma_stores import WARP_ROWS
 from tilewright.codegen.gpu.warp_group_fragments import WARP, identify
 from tilewright.codegen.gpu_attention.exchange import Exchange, Sharers
 from tilewright.codegen.gpu_attention.group_block import GroupBlock
@@ -45,7 +44,7 @@ from tilewright.codegen.gpu_attention.group_split import SplitResults
 from tilewright.codegen.gpu_attention.softmax import Softmax
 from tilewright.mlir import ir
 from tilewright.mlir.dialects import gpu, nvvm
-from tilewright.schedules.gpu.warpgroup import WARP_GROUP
+from tilewright.schedules.gpu.warpgroup import WARP_GROUP, WARP_ROWS
 
 _QUAD = 4
 """Neighboring threads that have elements of one row."""

@@ -109,6 +109,11 @@ class TensorMemoryTile(Swappable):
         return False
 
     @property
+    def fetched(self) -> bool:
+        """Whether what is added to a tile is copied to shared memory before."""
+        return False
+
+    @property
     def products(self) -> int:
         """Matrices like B that the tile of A is multiplied by."""
         return 1

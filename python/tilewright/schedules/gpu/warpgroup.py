@@ -4,8 +4,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from math import gcd
 
-from tilewright.dtypes import DType
+from tilewright.dtypes import DType, dtype
 from tilewright.errors import ScheduleError
 from tilewright.mlir import ir
 from tilewright.schedules import steps
@@ -14,6 +15,8 @@ from tilewright.spec import MatmulSpec
 
 WARP_GROUP = 128
 """Threads of four warps."""
+_WARP = 32
+"""Threads of a warp."""
 ROWS = 64
 """Rows that a warp group multiplies at once."""
 ROW_BYTES = 128
@@ -34,6 +37,12 @@ SUM_BYTES = 4
 """Of a sum."""
 FLAG_BYTES = 128
 """Of memory for flags of a block, one for each warp: a line of the cache."""
+WARP_ROWS = 16
+"""Rows of instructions that a warp has of every 64."""
+BOX_ALIGNMENT = 1024
+"""Bytes at whose multiples the pattern of a box's swizzle starts."""
+_MOST_BOX_BYTES = WARP_ROWS * ROW_BYTES
+"""Of a box of C."""
 _MOST_BLOCKS = 8
 """Blocks of a cluster at most, on every chip."""
 
@@ -87,6 +96,23 @@ def check_atoms(spec: MatmulSpec, bm: int, bn: int) -> None:
             )
 
 
+def box_of_c(sizes: Swappable, bytes_: int) -> tuple[int, int]:
+    """Rows and columns of a box of C, of elements of so many bytes: of a warp's 16 rows as many columns as a swizzle takes."""
+    if sizes.swapped:
+        return gcd(sizes.across, _MOST_BOX_BYTES // (WARP_ROWS * bytes_)), WARP_ROWS
+    return WARP_ROWS, gcd(ROW_BYTES, sizes.across * bytes_) // bytes_
+
+
+def place_of_c(box: tuple[int, int], bytes_: int) -> int:
+    """Bytes of shared memory that such a box takes."""
+    return -(-box[0] * box[1] * bytes_ // BOX_ALIGNMENT) * BOX_ALIGNMENT
+
+
+def added_bits(spec: MatmulSpec) -> list[int]:
+    """Bits of the elements of each matrix that is read as C's tile lies when its sums are finished: C itself, or others."""
+    return [dtype(str(each.type)).bits for each in spec.finish.operands if each.axes == "mn"]
+
+
 def sums_fit(groups: int, across: int, *, promote: bool) -> bool:
     """Whether sums of a consumer, of so many times 64 rows, fit into registers; if they are promoted, with 64 rows of a step."""
     return (groups + promote) * across <= (_MOST_PROMOTED if promote else _MOST_COLUMNS)
@@ -128,6 +154,8 @@ class WarpGroupTile(Swappable):
         split: Parts of K: so many blocks, a cluster, sum a tile up together.
         streamed: Whether blocks divide the steps over K of the last tiles evenly among them (stream-K), where these would fill the chip
             in part; sums of the same tile are added up through memory.
+        fetched: Whether what is added to the tile of C, C itself or a matrix of its extents with elements of as many bits, is copied to
+            shared memory while the tile's products go on: to where the tile of C is put together, all of which then has a place.
         swapped: Whether C is computed as the transpose of the product of the transposes: instructions have 64 rows, which are then
             columns of C, and as few columns as 8, which are rows of C.
         band: Rows of tiles that blocks go through together, column by column, so that what they read is still in the L2 cache.
@@ -146,6 +174,7 @@ class WarpGroupTile(Swappable):
     beside: int = 1
     split: int = 1
     streamed: bool = False
+    fetched: bool = False
     swapped: bool = False
     band: int = 8
     promote: int = 0
@@ -191,6 +220,8 @@ class WarpGroupTile(Swappable):
             wrong = "pingpong", "2 consumers, and no split"
         elif self.streamed and (self.pingpong or self.split > 1):
             wrong = "streamed", "neither pingpong nor split"
+        elif self.fetched and self.split > 1:
+            wrong = "fetched", "no split: blocks that have the same tile finish a part of it each"
         elif {self.cluster, self.beside} - {1, 2} or (self.shared > 1 and (self.swapped or self.split > 1)):
             wrong = f"cluster={self.cluster}, beside={self.beside}", "1, or 2 where nothing is split or swapped"
         elif self.split > _MOST_BLOCKS:
@@ -222,6 +253,12 @@ class WarpGroupTile(Swappable):
     def workspace(self) -> int:
         """Bytes of memory, zeros at first, that a block of a launch leaves sums of a tile in for others; and flags that they are there."""
         return self.products * self.bm * self.bn * SUM_BYTES + FLAG_BYTES if self.streamed else 0
+
+    def boxes_of_c(self, bytes_: int) -> int:
+        """Bytes of places for all boxes of C of a block, of elements of so many bytes."""
+        box = box_of_c(self, bytes_)
+        boxes = self.groups * self.across // box[0 if self.swapped else 1]
+        return self.consumers * WARP_GROUP // _WARP * boxes * place_of_c(box, bytes_)
 
     @property
     def resident(self) -> int:
@@ -255,6 +292,7 @@ def warpgroup(spec: MatmulSpec, sizes: WarpGroupTile) -> ir.Module:
             beside=sizes.beside,
             split=sizes.split,
             streamed=sizes.streamed,
+            fetched=sizes.fetched,
             swapped=sizes.swapped,
             band=sizes.band,
             promote=sizes.promote,

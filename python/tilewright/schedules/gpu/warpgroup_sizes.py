@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
+from dataclasses import replace
 from math import prod
 from types import MappingProxyType
 from typing import Any
@@ -15,6 +16,7 @@ from tilewright.schedules.gpu.warpgroup import (
     ROWS,
     SUM_BYTES,
     WarpGroupTile,
+    added_bits,
     atom,
     check_atoms,
     makes_weights,
@@ -31,6 +33,8 @@ _ROWS, _COLUMNS, _FEWER_COLUMNS = 128, 256, 128
 _SHARED_BYTES, _BOX_BYTES = 226 << 10, 16 << 10
 """Shared memory of a block without what barrier objects take; and, of it, boxes of C of a consumer at most."""
 _MOST_STAGES = 8
+_FETCHED_STAGES = 3
+"""So many at least where what is added to C takes shared memory that slots would have."""
 _MANY_STAGES = 6
 """So many fit where small tiles are twice as deep: fewer steps, each of which takes its time whatever it moves."""
 _SPLITS = (1, 2, 4, 8)
@@ -69,7 +73,9 @@ _PAIR_INSTRUCTIONS: Mapping[tuple[int, bool], int] = MappingProxyType(
 """Instructions that make a register of two codes of so many bits, counted in machine code: with scales of the type that is multiplied, or
 of others."""
 _INTEGERS = frozenset({"i8", "u8"})
-_SHAPE = frozenset({"bm", "bn", "consumers", "pingpong", "cluster", "beside", "split", "streamed", "swapped"})
+_SHAPE = frozenset(
+    {"bm", "bn", "consumers", "pingpong", "cluster", "beside", "split", "streamed", "fetched", "swapped"}
+)
 
 
 def sizes(spec: MatmulSpec, target: GpuTarget, given: Mapping[str, int]) -> WarpGroupTile:
@@ -89,9 +95,9 @@ def sizes(spec: MatmulSpec, target: GpuTarget, given: Mapping[str, int]) -> Warp
     if not _SHAPE & set(given):
         chosen |= _shape(spec, target, chosen)
     chosen |= given
-    rows, columns = chosen.get("bm", _ROWS), chosen["bn"]
-    chosen.setdefault("stages", _stages(_slot(spec, rows, columns, chosen["bk"]), chosen.get("consumers", 2)))
     made = with_sizes(WarpGroupTile, chosen)
+    if "stages" not in chosen:
+        made = replace(made, stages=_stages(_slot(spec, made.bm, made.bn, made.bk), _boxes(spec, made)))
     check(spec, target, made)
     return made
 
@@ -115,6 +121,18 @@ def check(spec: MatmulSpec, target: GpuTarget, made: WarpGroupTile) -> None:
             where="schedule parameters",
             expected="streamed=0: other products keep a chip busy where tiles of one do not",
         )
+    if made.beside > 1 and spec.gathers:
+        raise ScheduleError(
+            "beside=2, and rows of A are gathered",
+            where="schedule parameters",
+            expected="beside=1: each block copies these rows itself",
+        )
+    if made.fetched and _bytes_of_c(spec) * 8 not in added_bits(spec):
+        raise ScheduleError(
+            "fetched=1, and nothing is added to C that has elements of as many bits",
+            where="schedule parameters",
+            expected="fetched=0; or beta, or an operand of M x N elements such as a residual",
+        )
     check_atoms(spec, made.bm, made.bn)
     if makes_weights(spec) and (not made.swapped or made.bk % row_of(spec.b_stored)):
         raise ScheduleError(
@@ -122,6 +140,16 @@ def check(spec: MatmulSpec, target: GpuTarget, made: WarpGroupTile) -> None:
             where="schedule parameters",
             expected=f"swapped=1, for they are multiplied from registers, and bk a multiple of {row_of(spec.b_stored)}",
         )
+
+
+def _bytes_of_c(spec: MatmulSpec) -> int:
+    """Of an element."""
+    return -(-spec.c_type.bits // 8)
+
+
+def _boxes(spec: MatmulSpec, made: WarpGroupTile) -> int:
+    """Bytes of shared memory that boxes of C take at most."""
+    return made.boxes_of_c(_bytes_of_c(spec)) if made.fetched else _BOX_BYTES * made.consumers
 
 
 def _slot(spec: MatmulSpec, rows: int, columns: int, depth: int) -> int:
@@ -155,13 +183,16 @@ def of_call(spec: MatmulSpec, target: GpuTarget, called: MatmulSpec) -> Mapping[
         return {}
     usual = cycles(work, sizes(spec, target, {}))
     found: list[tuple[float, int]] = []
-    for number, given in enumerate(_MENU):
+    menu = [*_MENU, *({**each, "fetched": 1} for each in _MENU)] if work.fetchable else _MENU
+    for number, given in enumerate(menu):
         with suppress(ScheduleError):  # Not all go with all types and layouts.
             made = sizes(spec, target, given)
+            if made.fetched and made.stages < _FETCHED_STAGES:
+                continue
             if made.split * _LEAST_STEPS * made.bk <= work.k or made.split == 1:
                 found.append((cycles(work, made), number))
     time, best = min(found, default=(usual, 0))
-    return _MENU[best] if time * _NEARLY < usual else {}
+    return menu[best] if time * _NEARLY < usual else {}
 
 
 def predicted(spec: MatmulSpec, made: WarpGroupTile) -> float | None:
@@ -185,19 +216,19 @@ def _shape(spec: MatmulSpec, target: GpuTarget, usual: Mapping[str, int]) -> dic
     """
     work = _work(spec)
     if work is None:
-        return _open_shape(spec, usual)
+        return _open_shape(spec)
     predicted = [(cycles(work, each), traffic(work, each), each) for each in _candidates(spec, work, usual)]
     least = min(time for time, _, _ in predicted)
     nearly = [
-        (each.streamed, each.split, each.shared > _PAIR, bytes_, each)
+        (each.streamed, each.split, each.shared > _PAIR, each.fetched, bytes_, each)
         for time, bytes_, each in predicted
         if time <= _NEARLY * least
     ]
-    best = min(nearly, key=lambda each: each[:4])[4]
+    best = min(nearly, key=lambda each: each[:5])[5]
     return {name: int(getattr(best, name)) for name in sorted(_SHAPE - {"pingpong"} | {"bk"})}
 
 
-def _open_shape(spec: MatmulSpec, usual: Mapping[str, int]) -> dict[str, int]:
+def _open_shape(spec: MatmulSpec) -> dict[str, int]:
     """The same where not all extents are known: few rows are columns of instructions, of many two blocks share the tile of B."""
     m = spec.m if isinstance(spec.m, int) else None
     if m is not None and m <= ROWS:
@@ -221,25 +252,37 @@ def _candidates(spec: MatmulSpec, work: Work, usual: Mapping[str, int]) -> Itera
         if not sums_fit(groups, across, promote=promote) or (promote and groups > 1 and work.bytes_out >= SUM_BYTES):
             continue
         slot, bk = (bm + work.products * bn) * ROW_BYTES, usual["bk"]
-        if not usual["promote"] and _stages(2 * slot, consumers) >= _MANY_STAGES:
+        boxes = _BOX_BYTES * consumers
+        if not usual["promote"] and _stages(2 * slot, boxes) >= _MANY_STAGES:
             slot, bk = 2 * slot, 2 * bk
         shape: Any = {"bm": bm, "bn": bn, "bk": bk, "consumers": consumers, "swapped": bool(swapped)}
-        shape["products"] = work.products
+        shape |= {"products": work.products, "stages": _stages(slot, boxes)}
         most_split = -(-work.k // bk) // _LEAST_STEPS
         for split in _SPLITS:
             if split == 1 or (
-                split <= most_split and work.products * bm * bn * SUM_BYTES <= _stages(slot, consumers) * slot
+                split <= most_split and work.products * bm * bn * SUM_BYTES <= _stages(slot, boxes) * slot
             ):
-                yield WarpGroupTile(**shape, split=split)
+                yield from _and_fetched(spec, work, slot, WarpGroupTile(**shape, split=split))
         shared = [{}]
         if not swapped:
-            shared += [{"cluster": 2}] * (work.m > bm) + [{"beside": 2}] * (work.n > bn)
-            shared += [{"cluster": 2, "beside": 2}] * (work.m > bm and work.n > bn)
+            shared += [{"cluster": 2}] * (work.m > bm) + [{"beside": 2}] * (work.n > bn and not work.gathers)
+            shared += [{"cluster": 2, "beside": 2}] * (work.m > bm and work.n > bn and not work.gathers)
         for each in shared:
             if each:
-                yield WarpGroupTile(**shape, **each)
-            if work.batch == 1 and consumers > 1:  # A single one has no registers left for it.
-                yield WarpGroupTile(**shape, **each, streamed=True)
+                yield from _and_fetched(spec, work, slot, WarpGroupTile(**shape, **each))
+            # A single consumer has no registers left for it, nor have those of two products beside a group that needs more of them.
+            if work.batch == 1 and consumers > 1 and not (work.gathers and work.products > 1):
+                yield from _and_fetched(spec, work, slot, WarpGroupTile(**shape, **each, streamed=True))
+
+
+def _and_fetched(spec: MatmulSpec, work: Work, slot: int, made: WarpGroupTile) -> Iterator[WarpGroupTile]:
+    """Sizes, and the same with what is added to C in shared memory before, where that leaves enough slots of so many bytes."""
+    yield made
+    if work.fetchable and made.split == 1:
+        fetched = replace(made, fetched=True)
+        stages = _stages(slot, _boxes(spec, fetched))
+        if stages >= _FETCHED_STAGES:
+            yield replace(fetched, stages=stages)
 
 
 def _held_candidates(spec: MatmulSpec, work: Work, bk: int) -> Iterator[WarpGroupTile]:
@@ -249,10 +292,12 @@ def _held_candidates(spec: MatmulSpec, work: Work, bk: int) -> Iterator[WarpGrou
     for bm in sorted(rows):
         for bn in _SWAPPED_COLUMNS:
             consumers = min(2, bn // ROWS)
-            room = _stages(_slot(spec, bm, bn, bk), consumers) * _slot(spec, bm, bn, bk)
+            slot = _slot(spec, bm, bn, bk)
+            stages = _stages(slot, _BOX_BYTES * consumers)
+            shape: Any = {"bm": bm, "bn": bn, "bk": bk, "consumers": consumers, "swapped": True, "stages": stages}
             for split in _SPLITS:
-                if split == 1 or (split <= most_split and bm * bn * SUM_BYTES <= room):
-                    yield WarpGroupTile(bm=bm, bn=bn, bk=bk, consumers=consumers, swapped=True, split=split)
+                if split == 1 or (split <= most_split and bm * bn * SUM_BYTES <= stages * slot):
+                    yield from _and_fetched(spec, work, slot, WarpGroupTile(**shape, split=split))
 
 
 def _few(spec: MatmulSpec, m: int) -> int:
@@ -270,16 +315,17 @@ def _work(spec: MatmulSpec) -> Work | None:
     if len(known) < len(extents):
         return None
     m, n, k, *batch = known
-    bytes_in, bytes_out = spec.a_stored.bits // 8, -(-spec.c_type.bits // 8)
+    bytes_in, bytes_out, added = spec.a_stored.bits // 8, _bytes_of_c(spec), added_bits(spec)
+    finish: Any = {"bytes_added": sum(added) / 8, "fetchable": 8 * bytes_out in added, "gathers": spec.gathers}
     if not makes_weights(spec):
-        return Work(m, n, k, prod(batch), bytes_in, bytes_out, products=spec.products)
+        return Work(m, n, k, prod(batch), bytes_in, bytes_out, products=spec.products, **finish)
     is_short = all(each.type == spec.a or each.type in _INTEGERS for each in spec.chain_b.operands)
     codes = spec.b_stored
     instructions = _PAIR_INSTRUCTIONS[codes.bits, is_short and codes.kind != "float"]
-    return Work(m, n, k, prod(batch), bytes_in, bytes_out, codes.bits, instructions)
+    return Work(m, n, k, prod(batch), bytes_in, bytes_out, codes.bits, instructions, **finish)
 
 
-def _stages(slot: int, consumers: int) -> int:
-    """How many slots of so many bytes the memory holds that boxes of C leave."""
-    room = _SHARED_BYTES - _BOX_BYTES * consumers
+def _stages(slot: int, boxes: int) -> int:
+    """How many slots of so many bytes the memory holds that `boxes`, bytes of those of C, leave."""
+    room = _SHARED_BYTES - boxes
     return max(2, min(_MOST_STAGES, room // slot)) if slot > 0 else 2

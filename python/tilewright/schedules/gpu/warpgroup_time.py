@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
 
-from tilewright.schedules.gpu.warpgroup import ROWS, SUM_BYTES, WarpGroupTile
+from tilewright.schedules.gpu.warpgroup import ROWS, SUM_BYTES, WARP_GROUP, WarpGroupTile
 
 DEPTH_BYTES = 32
 """Bytes along K of an instruction."""
@@ -47,6 +47,14 @@ _ISSUED = 4
 """Instructions that a multiprocessor begins a cycle: one of each scheduler."""
 _LANES = 32 * _ISSUED
 """Threads whose instructions begin in a cycle."""
+_COPY_CYCLES = 900
+"""An estimate: from a slot that is empty until what was asked for then is there."""
+_LOAD_CYCLES = 600
+"""An estimate: until what threads load themselves is there, of what is added to 16 sums of each: so many do so at a time."""
+_LOADED_COLUMNS = 32
+"""Columns of 64 rows of sums whose threads have 16 each."""
+_PIECE_BYTES, _PIECE_CYCLES = 16, 20
+"""Bytes that a thread copies at once of rows that are gathered; and an estimate of the instructions that it takes for them, one a cycle."""
 _TRANSPOSED = 2
 """An estimate: how much longer a tile takes to store when columns of instructions are rows of C, whose boxes are 32 bytes wide."""
 
@@ -65,6 +73,9 @@ class Work:
         code_bits: Of an element of B where consumers make weights of it in registers; 0 where it is multiplied as it is stored.
         pair_instructions: Those of a thread that make a register of two such elements.
         products: Matrices like B that A is multiplied by, of which one C is made.
+        bytes_added: Of all that is read for an element of C when its sums are complete.
+        fetchable: Whether something of that has elements of as many bytes as C.
+        gathers: Whether threads copy rows of A, which are taken by their numbers.
     """
 
     m: int
@@ -76,6 +87,9 @@ class Work:
     code_bits: int = 0
     pair_instructions: int = 0
     products: int = 1
+    bytes_added: float = 0
+    fetchable: bool = False
+    gathers: bool = False
 
     @property
     def bytes_of_b(self) -> float:
@@ -84,9 +98,9 @@ class Work:
 
     @property
     def memory_bytes(self) -> float:
-        """Of A, B and C, each once."""
+        """Of A, B, C and what is added to it, each once."""
         operands = (self.m * self.bytes_in + self.n * self.bytes_of_b) * self.k
-        return self.batch * (operands + self.m * self.n * self.bytes_out)
+        return self.batch * (operands + self.m * self.n * (self.bytes_out + self.bytes_added))
 
 
 def resident(blocks: int) -> int:
@@ -100,13 +114,24 @@ def cycles(work: Work, sizes: WarpGroupTile) -> float:
     places = resident(sizes.blocks)
     steps = -(-work.k // (sizes.bk * sizes.split))
     end = _TILE_CYCLES + sizes.bm * sizes.bn * work.bytes_out / _C_BYTES * (_TRANSPOSED if sizes.swapped else 1)
+    end += _added_cycles(work, sizes)
     if sizes.split > 1:
         end += _SPLIT_CYCLES + work.products * sizes.bm * sizes.bn * SUM_BYTES * (1 / SHARED_BYTES + 1 / _FAR_BYTES)
     rounds = -(-tiles // places) * (steps * _step_cycles(work, sizes) + end)
     processors = _streamed_cycles(work, sizes, end) if sizes.streamed else rounds
     active = (places if sizes.streamed else min(tiles, places)) * sizes.blocks
     memory = work.memory_bytes / min(_MEMORY_BYTES, _MEMORY_BYTES_EACH * active)
-    return max(processors, end + traffic(work, sizes) / L2_BYTES, end + memory)
+    read = traffic(work, sizes) + work.batch * work.m * work.n * work.bytes_added
+    return max(processors, end + read / L2_BYTES, end + memory)
+
+
+def _added_cycles(work: Work, sizes: WarpGroupTile) -> float:
+    """Cycles that a tile's end takes for what is added to its sums: less where it is in shared memory by then."""
+    fetched = work.bytes_out if sizes.fetched else 0
+    cycles = sizes.bm * sizes.bn * fetched / _C_BYTES
+    if work.bytes_added > fetched:
+        cycles += sizes.groups * -(-sizes.across // _LOADED_COLUMNS) * _LOAD_CYCLES
+    return cycles
 
 
 def _streamed_cycles(work: Work, sizes: WarpGroupTile, end: float) -> float:
@@ -153,7 +178,8 @@ def _step_cycles(work: Work, sizes: WarpGroupTile) -> float:
         # Products of another consumer, or of another block, go on while one adds.
         products = products if sizes.consumers * sizes.resident > 1 else products + adds
         made += adds
-    return max(products, shared, made, copied / L2_BYTES_EACH, _STEP_CYCLES)
+    own = sizes.bm * sizes.bk * work.bytes_in // _PIECE_BYTES * _PIECE_CYCLES // WARP_GROUP if work.gathers else 0
+    return max(products, shared, made, copied / L2_BYTES_EACH, _STEP_CYCLES + own, _COPY_CYCLES / (sizes.stages - 1))
 
 
 def _tiles(work: Work, sizes: WarpGroupTile) -> int:
