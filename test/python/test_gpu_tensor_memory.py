@@ -19,6 +19,7 @@ from tilewright.targets import nvidia
 _, SM_90A, SM_100A = nvidia.ROWS
 EMULATED = SM_100A.emulated()
 SMALL = {"bm": 128, "bn": 64, "stages": 3}
+PAIR = {"cluster": 2, "pair": 1}
 CASES: list[tuple[dict[str, Any], dict[str, int]]] = [
     ({"m": 130, "n": 70, "k": 200, "a": "bf16"}, SMALL),
     ({"m": 130, "n": 71, "k": 136, "a": "f16", "layout": "nt", "c": "f16"}, SMALL),
@@ -37,6 +38,33 @@ CASES: list[tuple[dict[str, Any], dict[str, int]]] = [
     # Three rows of tiles in clusters of two: one block has none in the last one.
     ({"m": 300, "n": 72, "k": 200, "a": "bf16", "c": "bf16"}, {**SMALL, "cluster": 2}),
     ({"m": 260, "n": 72, "k": 0, "a": "bf16"}, {**SMALL, "cluster": 2}),
+    # Parts of K, some of them empty, or all; two tiles of each cluster; rows of C as columns; a batch; threads that store.
+    ({"m": 130, "n": 72, "k": 500, "a": "bf16", "c": "bf16", "epilogue": (tw.bias("n"),)}, {**SMALL, "split": 3}),
+    ({"m": 60, "n": 72, "k": 150, "a": "i8", "layout": "nt"}, {**SMALL, "split": 4}),
+    ({"m": 130, "n": 71, "k": 200, "a": "bf16"}, {**SMALL, "split": 2}),
+    ({"m": 300, "n": 136, "k": 260, "a": "bf16", "epilogue": (tw.gelu(),)}, {**SMALL, "bm": 256, "buffers": 1, "split": 2}),
+    ({"m": 13, "n": 150, "k": 300, "a": "f16", "batch": (2,), "c": "f16"}, {"bm": 16, "bn": 128, "swapped": 1, "split": 2, "stages": 3}),
+    ({"m": 40, "n": 72, "k": 0, "a": "bf16"}, {**SMALL, "split": 2}),
+    # Steps of the last tiles, by 4 multiprocessors: 2 tiles in pieces of several blocks each; one of 14, with whole ones before;
+    # clusters of two; rows of C as columns; two rows of instructions, and threads that store; no steps.
+    ({"m": 130, "n": 60, "k": 1000, "a": "bf16"}, {**SMALL, "streamed": 1}),
+    ({"m": 860, "n": 136, "k": 330, "a": "bf16", "c": "bf16", "epilogue": (tw.bias("n"),)}, {**SMALL, "bn": 128, "streamed": 1}),
+    ({"m": 300, "n": 72, "k": 700, "a": "bf16", "c": "bf16"}, {**SMALL, "cluster": 2, "streamed": 1}),
+    ({"m": 13, "n": 300, "k": 700, "a": "i8", "layout": "nt"}, {"bm": 16, "bn": 128, "swapped": 1, "streamed": 1}),
+    ({"m": 500, "n": 71, "k": 390, "a": "bf16"}, {**SMALL, "bm": 256, "buffers": 1, "streamed": 1}),
+    ({"m": 130, "n": 72, "k": 0, "a": "bf16"}, {**SMALL, "streamed": 1}),
+    # Pairs of blocks that multiply together: three rows of tiles, of which one block has none in the last; several tiles of each pair;
+    # every type and layout; a batch; steps of the last tiles; no steps.
+    ({"m": 300, "n": 72, "k": 200, "a": "bf16", "c": "bf16", "epilogue": (tw.bias("m"), tw.relu())}, {**SMALL, "bn": 128, **PAIR}),
+    ({"m": 500, "n": 200, "k": 136, "a": "f16", "layout": "nt"}, {**SMALL, **PAIR}),
+    ({"m": 136, "n": 40, "k": 65, "a": "bf16", "layout": "tt", "beta": 1}, {**SMALL, "bn": 32, **PAIR}),
+    ({"m": 260, "n": 72, "k": 136, "a": "bf16", "layout": "tn"}, {**SMALL, "bn": 128, **PAIR}),
+    ({"m": 200, "n": 80, "k": 300, "a": "i8", "layout": "nt"}, {**SMALL, **PAIR}),
+    ({"m": 144, "n": 300, "k": 150, "a": "f8E4M3FN", "layout": "tn"}, {**SMALL, "bn": 256, **PAIR}),
+    ({"m": 136, "n": 72, "k": 52, "a": "f32", "tf32": True, "layout": "nn"}, {**SMALL, **PAIR}),
+    ({"m": 140, "n": 72, "k": 72, "a": "bf16", "batch": (2, 3), "c": "bf16", "layout": "nt"}, {**SMALL, "stages": 2, **PAIR}),
+    ({"m": 700, "n": 72, "k": 700, "a": "bf16", "c": "bf16", "layout": "nt"}, {**SMALL, **PAIR, "streamed": 1}),
+    ({"m": 260, "n": 72, "k": 0, "a": "bf16", "layout": "nt"}, {**SMALL, **PAIR}),
     # Rows of C are columns of instructions: as few as 16, and more than a box has.
     ({"m": 13, "n": 150, "k": 100, "a": "bf16", "c": "bf16"}, {}),
     ({"m": 1, "n": 72, "k": 500, "a": "bf16", "layout": "nt", "epilogue": (tw.bias("n"), tw.residual("mn"))}, {}),
@@ -84,6 +112,12 @@ def test_sizes_follow_the_shape() -> None:
         ({"bn": 24}, "bn of 16"),
         ({"cluster": 2, "swapped": 1, "bm": 16, "bn": 128}, "cluster=2"),
         ({"stages": 1}, "at least 2"),
+        ({"pair": 1}, "cluster=2, bm=128, and bn a multiple of 32"),
+        ({"pair": 1, "cluster": 2, "bn": 48}, "bn a multiple of 32"),
+        ({"pair": 1, "cluster": 2, "bm": 256, "buffers": 1}, "bm=128"),
+        ({"split": 2, "cluster": 2}, "nothing is split or swapped"),
+        ({"split": 2, "streamed": 1}, "no split"),
+        ({"split": 9}, "at most 8"),
     ):
         with pytest.raises(ScheduleError, match=expected):
             sizes(tw.MatmulSpec(m=None, n=None, k=None, a="bf16", layout="nt"), SM_100A, parameters)
@@ -123,6 +157,10 @@ SASS: list[tuple[dict[str, Any], dict[str, int], dict[str, int]]] = [
     ({"a": "bf16"}, {"bn": 256}, {"UTCHMMA": 4, "UTMALDG": 5, "LDTM": 2, "UTMASTG": 2}),
     ({"a": "f16", "c": "f16"}, {"bn": 256, "cluster": 2}, {"UTCHMMA": 4, "LDTM": 4, "UTMASTG": 2, "STSM": 8}),
     ({"a": "bf16", "c": "bf16"}, {"bm": 64, "bn": 128, "swapped": 1}, {"UTCHMMA": 4, "UTMASTG": 2, "STSM": 8}),
+    ({"a": "bf16", "c": "bf16"}, {"bn": 256, **PAIR}, {"UTCHMMA.2CTA": 4, "UTMASTG": 2, "STSM": 8}),
+    ({"a": "bf16", "c": "bf16"}, {"bn": 256, **PAIR, "streamed": 1}, {"UTCHMMA.2CTA": 4, "UTMASTG": 2}),
+    ({"a": "bf16", "c": "bf16"}, {"bn": 256, "streamed": 1}, {"UTCHMMA": 4, "UTMASTG": 2}),
+    ({"a": "bf16"}, {"bn": 128, "split": 4}, {"UTCHMMA": 4, "UTMASTG": 1}),
     ({"a": "f32", "tf32": True}, {}, {"UTCHMMA": 4}),
     ({"a": "f8E4M3FN", "c": "bf16"}, {}, {"UTCQMMA": 4}),
     ({"a": "i8", "epilogue": ()}, {}, {"UTCIMMA": 4}),

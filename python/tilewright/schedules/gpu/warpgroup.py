@@ -34,7 +34,7 @@ SUM_BYTES = 4
 """Of a sum."""
 FLAG_BYTES = 128
 """Of memory for flags of a block, one for each warp: a line of the cache."""
-_MOST_BLOCKS = 8
+MOST_BLOCKS = 8
 """Blocks of a cluster at most, on every chip."""
 
 
@@ -193,8 +193,8 @@ class WarpGroupTile(Swappable):
             wrong = "streamed", "neither pingpong nor split"
         elif {self.cluster, self.beside} - {1, 2} or (self.shared > 1 and (self.swapped or self.split > 1)):
             wrong = f"cluster={self.cluster}, beside={self.beside}", "1, or 2 where nothing is split or swapped"
-        elif self.split > _MOST_BLOCKS:
-            wrong = f"split={self.split}", f"at most {_MOST_BLOCKS}"
+        elif self.split > MOST_BLOCKS:
+            wrong = f"split={self.split}", f"at most {MOST_BLOCKS}"
         elif self.promote not in (0, 1) or not sums_fit(self.summed, self.across, promote=bool(self.promote)):
             wrong = (
                 "promote",

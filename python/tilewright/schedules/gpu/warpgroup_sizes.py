@@ -10,6 +10,7 @@ from types import MappingProxyType
 from typing import Any
 
 from tilewright.errors import ScheduleError
+from tilewright.schedules.gpu.tensor_memory import TensorMemoryTile
 from tilewright.schedules.gpu.warpgroup import (
     ROW_BYTES,
     ROWS,
@@ -109,18 +110,23 @@ def check(spec: MatmulSpec, target: GpuTarget, made: WarpGroupTile) -> None:
             where="schedule parameters",
             expected=f"a multiple of {_INTEGER_COLUMNS} above {_FREE_COLUMNS}",
         )
-    if made.streamed and spec.batch_axes:
-        raise ScheduleError(
-            "streamed=1, and products of a batch",
-            where="schedule parameters",
-            expected="streamed=0: other products keep a chip busy where tiles of one do not",
-        )
+    check_streamed(spec, made)
     check_atoms(spec, made.bm, made.bn)
     if makes_weights(spec) and (not made.swapped or made.bk % row_of(spec.b_stored)):
         raise ScheduleError(
             f"bk={made.bk}, swapped={made.swapped} for weights that are made of {spec.b_stored}",
             where="schedule parameters",
             expected=f"swapped=1, for they are multiplied from registers, and bk a multiple of {row_of(spec.b_stored)}",
+        )
+
+
+def check_streamed(spec: MatmulSpec, made: WarpGroupTile | TensorMemoryTile) -> None:
+    """Raises `ScheduleError` where blocks would divide the steps of tiles of a batch."""
+    if made.streamed and spec.batch_axes:
+        raise ScheduleError(
+            "streamed=1, and products of a batch",
+            where="schedule parameters",
+            expected="streamed=0: other products keep a chip busy where tiles of one do not",
         )
 
 
@@ -131,7 +137,7 @@ def _slot(spec: MatmulSpec, rows: int, columns: int, depth: int) -> int:
 
 def ranked(spec: MatmulSpec, target: GpuTarget) -> list[WarpGroupTile]:
     """The sizes that the model compares for a product, the fastest by its prediction first; none where not all extents are known."""
-    work = _work(spec)
+    work = work_of(spec)
     if work is None:
         return []
     usual = sizes(spec, target, {"cluster": 1})
@@ -150,7 +156,7 @@ def of_call(spec: MatmulSpec, target: GpuTarget, called: MatmulSpec) -> Mapping[
         target: Its target.
         called: The spec with the extents of the call.
     """
-    work = _work(called)
+    work = work_of(called)
     if work is None:
         return {}
     usual = cycles(work, sizes(spec, target, {}))
@@ -166,13 +172,13 @@ def of_call(spec: MatmulSpec, target: GpuTarget, called: MatmulSpec) -> Mapping[
 
 def predicted(spec: MatmulSpec, made: WarpGroupTile) -> float | None:
     """The model's prediction of the cycles of a product with some sizes; None where not all extents are known."""
-    work = _work(spec)
+    work = work_of(spec)
     return None if work is None else cycles(work, made)
 
 
 def least(spec: MatmulSpec) -> float | None:
     """The cycles that no kernel is faster than; None where not all extents are known."""
-    work = _work(spec)
+    work = work_of(spec)
     return None if work is None else least_cycles(work)
 
 
@@ -183,7 +189,7 @@ def _shape(spec: MatmulSpec, target: GpuTarget, usual: Mapping[str, int]) -> dic
     leaves no sums in memory, the one of the fewest parts of K, then one of pairs of blocks at most, and then the one that moves the fewest
     bytes, which also take power.
     """
-    work = _work(spec)
+    work = work_of(spec)
     if work is None:
         return _open_shape(spec, usual)
     predicted = [(cycles(work, each), traffic(work, each), each) for each in _candidates(spec, work, usual)]
@@ -263,7 +269,7 @@ def _few(spec: MatmulSpec, m: int) -> int:
     return max(granule, -(-m // granule) * granule)
 
 
-def _work(spec: MatmulSpec) -> Work | None:
+def work_of(spec: MatmulSpec) -> Work | None:
     """What is to be done; None where the spec does not tell, or where there is nothing."""
     extents = (spec.m, spec.n, spec.k, *spec.batch)
     known = [each for each in extents if isinstance(each, int) and each]
