@@ -102,8 +102,15 @@ def test_sizes_follow_the_shape() -> None:
         return sizes(tw.MatmulSpec(m=m, n=n, k=k, a=a, layout="nt"), SM_100A, given)
 
     large = chosen(8192, 8192, 8192)
-    assert (large.bm, large.bn, large.bk, large.stages, large.buffers, large.cluster) == (128, 256, 64, 4, 2, 2)
+    assert (large.bm, large.bn, large.bk, large.stages, large.buffers) == (128, 256, 64, 6, 2)
+    assert (large.cluster, large.pair, large.split, large.streamed) == (2, True, 1, False)
+    assert (chosen(8192, 8192, 8192, cluster=2).stages, chosen(8192, 8192, 8192, cluster=2, pair=1).stages) == (4, 6)
     assert (chosen(None, None, None).cluster, chosen(256, 256, 256).bn) == (1, 128)
+    # Few tiles and a long K, which most multiprocessors share; and tiles that fill the chip in part.
+    assert (chosen(256, 256, 65536).split, chosen(256, 256, 256).split) == (8, 1)
+    assert 4096 // chosen(5, 4096, 4096).bn * chosen(5, 4096, 4096).split > 100
+    assert chosen(1280, 4096, 32768).streamed
+    assert not chosen(4096, 4096, 4096).streamed
     assert (chosen(5, 4096, 4096).swapped, chosen(5, 4096, 4096).bm) == (1, 16)
     assert chosen(8192, 8192, 8192, "f8E4M3FN").bk == 128
     for parameters, expected in (
@@ -127,7 +134,7 @@ def test_an_operand_across_k_is_whole_swizzle_patterns() -> None:
     """PTX describes matrices of whole swizzle atoms alone: 128 bytes along M or N."""
     for types, wide in (("bf16", 64), ("i8", 128)):
         spec = tw.MatmulSpec(m=5, n=512, k=512, a=types, layout="tn")
-        assert (sizes(spec, SM_100A, {}).swapped, sizes(spec, SM_100A, {}).bm) == (1, wide)
+        assert sizes(spec, SM_100A, {}).bm % wide == 0
         with pytest.raises(ScheduleError, match="bm=16, and A's neighbors lie along it"):
             sizes(spec, SM_100A, {"bm": 16, "bn": 128, "swapped": 1})
         with pytest.raises(ScheduleError, match="bn=48, and B's neighbors lie along it"):
@@ -157,8 +164,8 @@ SASS: list[tuple[dict[str, Any], dict[str, int], dict[str, int]]] = [
     ({"a": "bf16"}, {"bn": 256}, {"UTCHMMA": 4, "UTMALDG": 5, "LDTM": 2, "UTMASTG": 2}),
     ({"a": "f16", "c": "f16"}, {"bn": 256, "cluster": 2}, {"UTCHMMA": 4, "LDTM": 4, "UTMASTG": 2, "STSM": 8}),
     ({"a": "bf16", "c": "bf16"}, {"bm": 64, "bn": 128, "swapped": 1}, {"UTCHMMA": 4, "UTMASTG": 2, "STSM": 8}),
-    ({"a": "bf16", "c": "bf16"}, {"bn": 256, **PAIR}, {"UTCHMMA.2CTA": 4, "UTMASTG": 2, "STSM": 8}),
-    ({"a": "bf16", "c": "bf16"}, {"bn": 256, **PAIR, "streamed": 1}, {"UTCHMMA.2CTA": 4, "UTMASTG": 2}),
+    ({"a": "bf16", "c": "bf16"}, {"bn": 256, **PAIR}, {"UTCHMMA": 4, "UTMASTG": 2, "STSM": 8}),
+    ({"a": "bf16", "c": "bf16"}, {"bn": 256, **PAIR, "streamed": 1}, {"UTCHMMA": 4, "UTMASTG": 2}),
     ({"a": "bf16", "c": "bf16"}, {"bn": 256, "streamed": 1}, {"UTCHMMA": 4, "UTMASTG": 2}),
     ({"a": "bf16"}, {"bn": 128, "split": 4}, {"UTCHMMA": 4, "UTMASTG": 1}),
     ({"a": "f32", "tf32": True}, {}, {"UTCHMMA": 4}),
@@ -183,7 +190,9 @@ def test_the_assembler_spills_no_register(
     assert (made.spill_bytes, made.warnings) == (0, ())
     if tool("nvdisasm") is None:
         pytest.skip("there is no nvdisasm to look for UTCHMMA, UTMALDG, LDTM and UTMASTG with")
-    found = gpu_code.opcodes(gpu_code.disassembly(made.cubin))
+    text = gpu_code.disassembly(made.cubin)
+    found = gpu_code.opcodes(text)
+    assert ("UTCHMMA.2CTA" in text, "UTMALDG.2D.2CTA" in text) == (bool(parameters.get("pair")),) * 2
     assert {name: found[name] for name in counts} == counts
     # One thread begins them, and the assembler knows it: no loop over those of a warp that might.
     assert found["UTCBAR"] == 2

@@ -131,7 +131,8 @@ class StreamedSums:
             with when(elected()):
                 self._tell(at, warp, shared.i32(0), llvm.AtomicOrdering.monotonic)
             scf.yield_([said, block, *step(at, carried)])
-        return list(made.results)[1:]
+        results: list[ir.Value] = list(made.results)
+        return results[1:]
 
     def _added(self, sums: Sequence[ir.Value], first: Index, at: Index, warp: Index, lane: Index) -> list[ir.Value]:
         kind = ir.VectorType.get([_AT_ONCE], sums[0].type)
