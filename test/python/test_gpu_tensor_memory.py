@@ -13,7 +13,7 @@ from tilewright.emit import gpu_code
 from tilewright.emit.gpu import tool
 from tilewright.errors import ScheduleError
 from tilewright.runtime import gpu
-from tilewright.schedules.gpu.tensor_memory_sizes import sizes
+from tilewright.schedules.gpu.tensor_memory_sizes import of_call, sizes
 from tilewright.targets import nvidia
 
 _, SM_90A, SM_100A = nvidia.ROWS
@@ -128,6 +128,24 @@ def test_sizes_follow_the_shape() -> None:
     ):
         with pytest.raises(ScheduleError, match=expected):
             sizes(tw.MatmulSpec(m=None, n=None, k=None, a="bf16", layout="nt"), SM_100A, parameters)
+
+
+def test_dynamic_extents_choose_by_the_call() -> None:
+    spec = tw.MatmulSpec(m=None, n=None, k=None, a="bf16", c="bf16", layout="nt")
+
+    def chosen(m: int, n: int, k: int) -> Any:
+        return sizes(spec, SM_100A, of_call(spec, SM_100A, spec.sized({"m": m, "n": n, "k": k})))
+
+    assert (chosen(5, 4096, 4096).swapped, chosen(5, 4096, 4096).bm) == (1, 16)
+    assert chosen(64, 512, 16384).split == 4
+    assert (chosen(8192, 8192, 8192).pair, chosen(8192, 8192, 8192).bn) == (1, 256)
+    assert of_call(spec, SM_100A, spec.sized({"m": 0, "n": 8, "k": 8})) == {}
+    kernel = gpu.compile(spec, EMULATED)
+    called = spec.sized({"m": 3, "n": 72, "k": 520})
+    check(kernel, called)
+    other = kernel.of_call(called)
+    assert other is not kernel
+    assert other.metadata.parameters["swapped"]
 
 
 def test_an_operand_across_k_is_whole_swizzle_patterns() -> None:

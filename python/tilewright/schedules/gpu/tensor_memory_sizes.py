@@ -9,7 +9,7 @@ from typing import Any
 from tilewright.schedules.gpu.tensor_memory import LANES, TensorMemoryTile
 from tilewright.schedules.gpu.tensor_memory_time import cycles
 from tilewright.schedules.gpu.warpgroup import ROW_BYTES, SUM_BYTES, atom, check_atoms
-from tilewright.schedules.gpu.warpgroup_sizes import check_streamed, work_of
+from tilewright.schedules.gpu.warpgroup_sizes import check_streamed, of_menu, work_of
 from tilewright.schedules.gpu.warpgroup_time import Work, traffic
 from tilewright.schedules.steps.block_tile import with_sizes
 from tilewright.spec import MatmulSpec
@@ -31,6 +31,19 @@ _TILE_BYTES = 192 << 10
 _MOST_STAGES = 8
 _NEARLY = 1.03
 """Predictions closer than this say nothing."""
+_MENU: tuple[Mapping[str, int], ...] = (
+    {"swapped": 1, "bm": 16, "bn": 128},
+    {"swapped": 1, "bm": 16, "bn": 128, "split": 4},
+    {"swapped": 1, "bm": 64, "bn": 128},
+    {"swapped": 1, "bm": 64, "bn": 128, "split": 4},
+    {"bn": 128},
+    {"bn": 128, "split": 4},
+    {"bn": 128, "cluster": 2, "pair": 1},
+    {"bn": 256, "cluster": 2, "pair": 1},
+    {"bn": 256, "cluster": 2, "pair": 1, "streamed": 1},
+)
+"""What calls of a kernel with dynamic extents choose from: few rows, few tiles, parts of K, pairs, tiles that fill the chip in part.
+Each is compiled when it is first chosen."""
 _SHAPE = frozenset({"bm", "bn", "swapped", "cluster", "pair", "split", "streamed"})
 
 
@@ -57,6 +70,11 @@ def check(spec: MatmulSpec, target: GpuTarget, made: TensorMemoryTile) -> None:
     """Raises `ScheduleError` where an operand is no whole number of swizzle patterns, or blocks divide steps of a batch."""
     check_atoms(spec, made.bm, made.held_columns)
     check_streamed(spec, made)
+
+
+def of_call(spec: MatmulSpec, target: GpuTarget, called: MatmulSpec) -> Mapping[str, int]:
+    """Sizes by name for a call of a kernel with dynamic extents, as `warpgroup_sizes.of_call` has them."""
+    return of_menu(_MENU, work_of(called), lambda given: sizes(spec, target, given), cycles)
 
 
 def _shape(spec: MatmulSpec, usual: Mapping[str, int]) -> dict[str, int]:

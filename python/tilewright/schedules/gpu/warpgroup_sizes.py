@@ -3,11 +3,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from math import prod
 from types import MappingProxyType
-from typing import Any
+from typing import Any, TypeVar
 
 from tilewright.errors import ScheduleError
 from tilewright.schedules.gpu.tensor_memory import TensorMemoryTile
@@ -26,6 +26,8 @@ from tilewright.schedules.gpu.warpgroup_time import Work, cycles, least_cycles, 
 from tilewright.schedules.steps.block_tile import with_sizes
 from tilewright.spec import MatmulSpec
 from tilewright.targets.gpu import GpuTarget
+
+Made = TypeVar("Made", WarpGroupTile, TensorMemoryTile)
 
 _ROWS, _COLUMNS, _FEWER_COLUMNS = 128, 256, 128
 """Of tiles: 64x256 sums of a consumer are as many as fit into its registers."""
@@ -156,18 +158,27 @@ def of_call(spec: MatmulSpec, target: GpuTarget, called: MatmulSpec) -> Mapping[
         target: Its target.
         called: The spec with the extents of the call.
     """
-    work = work_of(called)
+    return of_menu(_MENU, work_of(called), lambda given: sizes(spec, target, given), cycles)
+
+
+def of_menu(
+    menu: Sequence[Mapping[str, int]],
+    work: Work | None,
+    make: Callable[[Mapping[str, int]], Made],
+    cost: Callable[[Work, Made], float],
+) -> Mapping[str, int]:
+    """Those of a menu that a call takes, as `of_call` has it; `make` makes sizes of some by name, of which `cost` predicts the cycles."""
     if work is None:
         return {}
-    usual = cycles(work, sizes(spec, target, {}))
+    usual = cost(work, make({}))
     found: list[tuple[float, int]] = []
-    for number, given in enumerate(_MENU):
+    for number, given in enumerate(menu):
         with suppress(ScheduleError):  # Not all go with all types and layouts.
-            made = sizes(spec, target, given)
+            made = make(given)
             if made.split * _LEAST_STEPS * made.bk <= work.k or made.split == 1:
-                found.append((cycles(work, made), number))
+                found.append((cost(work, made), number))
     time, best = min(found, default=(usual, 0))
-    return _MENU[best] if time * _NEARLY < usual else {}
+    return menu[best] if time * _NEARLY < usual else {}
 
 
 def predicted(spec: MatmulSpec, made: WarpGroupTile) -> float | None:
