@@ -155,6 +155,8 @@ def test_an_operand_across_k_is_whole_swizzle_patterns() -> None:
         assert sizes(spec, SM_100A, {}).bm % wide == 0
         with pytest.raises(ScheduleError, match="bm=16, and A's neighbors lie along it"):
             sizes(spec, SM_100A, {"bm": 16, "bn": 128, "swapped": 1})
+        with pytest.raises(ScheduleError, match=f"multiple of {2 * wide}, .* in each block"):
+            sizes(spec, SM_100A, {"bm": 128, "bn": wide, **PAIR})
         with pytest.raises(ScheduleError, match="bn=48, and B's neighbors lie along it"):
             sizes(spec, SM_100A, {"bm": 128, "bn": 48})
 

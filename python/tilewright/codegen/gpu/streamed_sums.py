@@ -9,6 +9,8 @@ A warp's sums are for the same warp of the other block::
                 await flag[block][warp], acquired;  the warp's threads meet;  one: flag[block][warp] <- 0, for the next launch
                 sums += memory[block][sums][thread]
 
+Who has sums in tensor memory goes back to the first block once, and then adds those of all blocks from there, some sums at a time.
+
 Flags are zeros before the first launch, and behind each: who leaves sums does so once, for one block. Sums of several blocks are added
 in the order of these, so that results depend on nobody's pace.
 

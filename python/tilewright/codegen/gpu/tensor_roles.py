@@ -35,6 +35,17 @@ tiles of sums (`ring`)::
 Two blocks of a cluster whose tiles lie below one another have one half each of the tile of B copied to both; a slot is then empty
 when the products of both have read it.
 
+Of a pair (`cta_group::2`), each block has its own rows of A and half of B copied to itself, and the first block multiplies for both::
+
+    await empty[slot];  in the first block: expect the bytes of both at full[slot]
+    copy boxes of A, and of half of B, to slot;  they tell full[slot] of the first block
+
+The first block's thread waits there, and has barrier objects of both told: empty[slot] and summed[buffer]. Who finishes sums in either
+tells finished[buffer] of the first block.
+
+Blocks of a cluster that have the same tile have a part of K each, and divide the sums that they add up (`partial_sums`); or blocks leave
+sums in memory for others (`streamed_sums`). Either way they come from tensor memory some at a time.
+
 Source: the PTX ISA manual, "TensorCore 5th Generation Family Instructions": "tcgen05 Memory Consistency Model Canonical Synchronization
 Patterns".
 """

@@ -68,7 +68,7 @@ def sizes(spec: MatmulSpec, target: GpuTarget, given: Mapping[str, int]) -> Tens
 
 def check(spec: MatmulSpec, target: GpuTarget, made: TensorMemoryTile) -> None:
     """Raises `ScheduleError` where an operand is no whole number of swizzle patterns, or blocks divide steps of a batch."""
-    check_atoms(spec, made.bm, made.held_columns)
+    check_atoms(spec, made.bm, made.bn, made.bn // made.held_columns)
     check_streamed(spec, made)
 
 
