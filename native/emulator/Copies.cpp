@@ -153,9 +153,14 @@ BoxCopy describe(Thread &thread, const Operation &operation, unsigned map, unsig
   return copy;
 }
 
+/// The barrier object that a load into block number `rank` tells.
+std::byte *barrierIn(Cluster &cluster, const BoxCopy &copy, unsigned rank) {
+  return copy.ofPair ? copy.barrier : cluster.inBlock(copy.barrier, rank);
+}
+
 void load(Thread &thread, const Operation &operation) {
   thread.touchedMemory = true;
-  // (place, barrier, map, coordinates..., blocks, hint, to several?, hinted?, ...)
+  // (place, barrier, map, coordinates..., blocks, hint, to several?, hinted?, blocks of tcgen05)
   BoxCopy copy = describe(thread, operation, 2, 0);
   copy.barrier = operation.operand<std::byte *>(1);
   unsigned after = 3 + copy.map->rank;
@@ -164,11 +169,18 @@ void load(Thread &thread, const Operation &operation) {
   for (const Block &block : thread.block->cluster->blocks)
     if (toSeveral ? (mask >> block.rank) & 1 : block.rank == thread.block->rank)
       copy.blocks.push_back(block.rank);
+  // Behind these, for how many blocks tcgen05 instructions are that wait for it: the barrier object of one for two may
+  // be in either.
+  copy.ofPair = operation.count > after + 4 && operation.operand<unsigned>(after + 4) == 2;
+  const Block *told = thread.block->cluster->owner(copy.barrier);
+  if (copy.ofPair && (toSeveral || !told || told->rank / 2 != thread.block->rank / 2))
+    thread.block->cluster->fail(thread, "a bulk copy with cta_group::2 to several blocks, which the emulator does not "
+                                        "know, or that tells a block outside of the pair");
   for (unsigned rank : copy.blocks)
-    thread.block->cluster->fencedBarrier(thread, thread.block->cluster->inBlock(copy.barrier, rank));
+    thread.block->cluster->fencedBarrier(thread, barrierIn(*thread.block->cluster, copy, rank));
   thread.release();
   for (unsigned rank : copy.blocks) {
-    const std::byte *barrier = thread.block->cluster->inBlock(copy.barrier, rank);
+    const std::byte *barrier = barrierIn(*thread.block->cluster, copy, rank);
     thread.block->cluster->traceMeeting(thread, rank == copy.blocks.front() ? loadedBox : loadedToOther,
                                         reinterpret_cast<uintptr_t>(barrier),
                                         thread.block->cluster->barrierAt(barrier).phase, boxBytes(*copy.map));
@@ -296,10 +308,10 @@ void tilewright::emulator::loadBox(Cluster &cluster, const BoxCopy &copy) {
   for (unsigned rank : copy.blocks) {
     std::byte *place = cluster.inBlock(copy.shared, rank);
     SharedMemory &shared = cluster.owner(place)->shared;
-    auto &barrier = cluster.barrierAt(cluster.inBlock(copy.barrier, rank));
+    auto &barrier = cluster.barrierAt(barrierIn(cluster, copy, rank));
     Time time = ++cluster.laneTimes[barrier.agent];
-    if (copy.blocks.size() > 1)
-      cluster.visit(*cluster.owner(place), barrier.agent, time);
+    if (copy.blocks.size() > 1 || copy.ofPair)
+      cluster.visit(*cluster.owner(copy.ofPair ? copy.barrier : place), barrier.agent, time);
     shared.write(Cluster::offset(place), bytes, {barrier.agent, time, *copy.begun, true, copy.what});
     if (Cluster::offset(place) + bytes > shared.size())
       throw Failure("a bulk load to outside of shared memory");

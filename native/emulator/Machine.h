@@ -87,7 +87,8 @@ struct BoxCopy {
   std::array<int32_t, 5> at;
   std::byte *shared;
   std::vector<unsigned> blocks; // Into which of them, by rank, at the same offset.
-  std::byte *barrier;           // Told in each of them.
+  std::byte *barrier;           // Told in each of them; of a pair's copy, where it is.
+  bool ofPair;                  // Whether it may tell the other block of a pair.
   std::shared_ptr<const View> begun;
   std::string what;
   std::vector<std::byte> taken;                     // Out of shared memory, once that has been waited for.
@@ -394,6 +395,7 @@ public:
   std::deque<BoxCopy> loads;                    // Begun, and not made yet: they are made when nothing else can go on.
   std::deque<TensorOperation> tensorOperations; // Likewise; each thread's in order.
   std::deque<CopyArrival> copyArrivals;         // Likewise.
+  unsigned tensorGroup = 0;                     // Blocks that tcgen05 instructions are of, once there was one.
   Meeting meeting;
   std::list<StoreUnderWay> stores; // Bulk stores that nobody knows to be complete.
   std::vector<Buffer> variables;   // The module's own, in global memory.

@@ -33,6 +33,7 @@ struct TensorOperation {
   std::byte *barrier; // Null for a product.
   // Of a product.
   unsigned sums, kind, shape; // Where the sums are, and the instruction's kind and descriptor.
+  unsigned group;             // Blocks that it is of, from `block` on.
   uint64_t a, b;
   bool adds;
   std::shared_ptr<const View> begun, fenced;
@@ -61,6 +62,8 @@ public:
 
   /// Whether some warp of the block has said that it allocates no more.
   bool relinquished = false;
+  /// How often the block has allocated columns, and given some back.
+  unsigned allocated = 0, freed = 0;
 
 private:
   struct Allocation {

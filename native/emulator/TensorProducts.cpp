@@ -20,7 +20,34 @@ constexpr unsigned depthBytes = 32; // Of a row of A that one instruction multip
 
 std::string who(const Thread &thread, const char *what) { return thread.name() + ", " + what + ","; }
 
+/// Checks of how many blocks an instruction is: all of a kernel are of as many, and pairs are blocks of even rank with
+/// the next one. Source: the PTX ISA manual, "CTA Pair".
+void checkGroup(Thread &thread, unsigned group) {
+  Cluster &cluster = *thread.block->cluster;
+  if (group == 2 && cluster.blocks.size() % 2)
+    cluster.fail(thread, "a tcgen05 instruction with cta_group::2 in a cluster of " +
+                             std::to_string(cluster.blocks.size()) + " blocks; expected pairs of them");
+  if (cluster.tensorGroup && cluster.tensorGroup != group)
+    cluster.fail(thread, "tcgen05 instructions with cta_group::1 and with cta_group::2 in one kernel; expected one");
+  cluster.tensorGroup = group;
+}
+
+/// The same for one whose name says it.
+unsigned groupIn(Thread &thread, const Operation &operation) {
+  unsigned group = operation.name.ends_with("cg2") || operation.name.find(".cg2.") != std::string_view::npos ? 2 : 1;
+  checkGroup(thread, group);
+  return group;
+}
+
+/// Waits until the other block of the pair has come as often as this one to what both do together.
+void awaitPeer(Thread &thread, unsigned TensorMemory::*times, const char *what) {
+  const Block &block = *thread.block, &peer = block.cluster->blocks[block.rank ^ 1];
+  unsigned own = block.tensor.*times;
+  thread.wait(what, [&] { return peer.tensor.*times >= own; });
+}
+
 void allocate(Thread &thread, const Operation &operation) {
+  unsigned group = groupIn(thread, operation);
   together(thread, operation, warpThreads, everyLane, 0, [](const Members &members, Thread *threads) {
     Block &block = *threads->block;
     Cluster &cluster = *block.cluster;
@@ -36,10 +63,16 @@ void allocate(Thread &thread, const Operation &operation) {
     auto *place = members[0]->operand<std::byte *>(0);
     cluster.access(*threads, place, sizeof(unsigned), aStore);
     std::memcpy(place, &*first, sizeof(unsigned));
+    ++block.tensor.allocated;
   });
+  if (group == 2)
+    awaitPeer(thread, &TensorMemory::allocated, "the other block of its pair at a tcgen05.alloc");
 }
 
-void relinquish(Thread &thread, const Operation &) { thread.block->tensor.relinquished = true; }
+void relinquish(Thread &thread, const Operation &operation) {
+  groupIn(thread, operation);
+  thread.block->tensor.relinquished = true;
+}
 
 /// What a thread knows of others' deeds in tensor memory: what it knew at its last fence behind a wait.
 const View &fencedView(Thread &thread) {
@@ -49,6 +82,7 @@ const View &fencedView(Thread &thread) {
 }
 
 void deallocate(Thread &thread, const Operation &operation) {
+  unsigned group = groupIn(thread, operation);
   together(thread, operation, warpThreads, everyLane, 0, [](const Members &members, Thread *threads) {
     Block &block = *threads->block;
     Cluster &cluster = *block.cluster;
@@ -60,7 +94,10 @@ void deallocate(Thread &thread, const Operation &operation) {
     std::string wrong = block.tensor.free(threads->warp(), first, count);
     if (!wrong.empty())
       cluster.fail(*running(), wrong);
+    ++block.tensor.freed;
   });
+  if (group == 2)
+    awaitPeer(thread, &TensorMemory::freed, "the other block of its pair at a tcgen05.dealloc");
 }
 
 /// The types that a kind of instructions multiplies, by their numbers in the instruction's descriptor; and of sums.
@@ -82,12 +119,11 @@ struct Shape {
   const Element *a, *b;
   unsigned n, k;
   bool integers, aAcross, bAcross;
-
-  static constexpr unsigned m = TensorMemory::lanes;
 };
 
-/// Reads an instruction's descriptor. Throws Failure for what it must not say, or the emulator does not know.
-Shape shapeOf(unsigned kind, unsigned descriptor) {
+/// Reads the descriptor of an instruction of so many blocks. Throws Failure for what it must not say, or the emulator
+/// does not know.
+Shape shapeOf(unsigned kind, unsigned descriptor, unsigned group) {
   auto field = [&](unsigned low, unsigned bits) { return (descriptor >> low) & ((1U << bits) - 1); };
   auto wrong = [&](const std::string &what) {
     char text[16];
@@ -106,10 +142,12 @@ Shape shapeOf(unsigned kind, unsigned descriptor) {
   Shape shape{findElement(row.types[a]), findElement(row.types[b]), field(17, 6) * 8, 0,
               row.sums == "s32",         field(15, 1) != 0,         field(16, 1) != 0};
   shape.k = depthBytes * 8 / shape.a->bits;
-  if (field(24, 5) * 16 != Shape::m)
-    throw wrong("has another number of rows than the 128 that the emulator knows");
-  if (shape.n < 16 || shape.n > 256 || shape.n % 16)
-    throw wrong("has " + std::to_string(shape.n) + " columns; expected a multiple of 16 up to 256");
+  unsigned rows = group * TensorMemory::lanes, granule = group * 16;
+  if (field(24, 5) * 16 != rows)
+    throw wrong("has another number of rows than the " + std::to_string(rows) + " that the emulator knows");
+  if (shape.n < granule || shape.n > 256 || shape.n % granule)
+    throw wrong("has " + std::to_string(shape.n) + " columns; expected a multiple of " + std::to_string(granule) +
+                " up to 256");
   return shape;
 }
 
@@ -141,8 +179,10 @@ void multiply(Thread &thread, const Operation &operation) {
   begun.shape = operation.operand<unsigned>(3);
   begun.adds = operation.operand<unsigned>(4) != 0;
   begun.kind = operation.operand<unsigned>(5);
-  if (operation.operand<unsigned>(6) != 1)
-    cluster.fail(thread, "the emulator knows no tcgen05.mma by two blocks");
+  begun.group = operation.operand<unsigned>(6);
+  checkGroup(thread, begun.group);
+  if (thread.block->rank % begun.group)
+    cluster.fail(thread, "a tcgen05.mma with cta_group::2 that the second block of a pair begins; expected the first");
   begun.begun = thread.snapshot();
   fencedView(thread);
   begun.fenced = thread.fenced;
@@ -152,6 +192,7 @@ void multiply(Thread &thread, const Operation &operation) {
 
 /// Has barrier objects told, of this block, or of those of a mask, when all that the thread has begun is complete.
 void commit(Thread &thread, const Operation &operation) {
+  groupIn(thread, operation);
   Cluster &cluster = *thread.block->cluster;
   auto *barrier = operation.operand<std::byte *>(0);
   auto mask = operation.count > 1 ? operation.operand<uint16_t>(1) : uint16_t{1} << thread.block->rank;
@@ -251,26 +292,9 @@ void fenceBefore(Thread &thread, const Operation &) {
 
 void fenceAfter(Thread &thread, const Operation &) { thread.fenced = thread.snapshot(); }
 
-} // namespace
-
-void tilewright::emulator::complete(Cluster &cluster, const TensorOperation &operation) {
-  if (operation.barrier) {
-    PhaseBarrier &barrier = cluster.barrierAt(operation.barrier);
-    if (!barrier.pending)
-      throw Failure("more arrivals at an mbarrier than it expects, by tcgen05.commit");
-    Time &known = barrier.gathered.generic[operation.agent];
-    known = std::max(known, cluster.laneTimes[operation.agent]);
-    --barrier.pending;
-    cluster.settle(barrier);
-    return;
-  }
-  Block &block = cluster.blocks[operation.block];
-  Shape shape = shapeOf(operation.kind, operation.shape);
-  Time time = ++cluster.laneTimes[operation.agent];
-  Toucher toucher{operation.agent, time, *operation.begun, true, operation.what};
-  SharedMatrix a = matrixOf(operation.a, *shape.a, shape.aAcross), b = matrixOf(operation.b, *shape.b, shape.bAcross);
-  std::vector<double> left = read(block, a, Shape::m, shape.k, *shape.a, toucher);
-  std::vector<double> right = read(block, b, shape.n, shape.k, *shape.b, toucher);
+/// Makes the rows of a product that are a block's.
+void multiplyRows(Block &block, const TensorOperation &operation, const Shape &shape, const std::vector<double> &left,
+                  const std::vector<double> &right, Time time) {
   unsigned column = operation.sums & 0xffff;
   if (operation.sums >> 16)
     throw Failure("a tcgen05.mma of 128 rows whose sums do not start at lane 0");
@@ -279,7 +303,7 @@ void tilewright::emulator::complete(Cluster &cluster, const TensorOperation &ope
     block.tensor.touch(column, shape.n, std::nullopt, writer, false);
   if (!block.tensor.touch(column, shape.n, std::nullopt, writer, true))
     throw Failure("a tcgen05.mma whose sums are in columns that are not allocated");
-  for (unsigned row = 0; row < Shape::m; ++row)
+  for (unsigned row = 0; row < TensorMemory::lanes; ++row)
     for (unsigned each = 0; each < shape.n; ++each) {
       double product = 0;
       for (unsigned k = 0; k < shape.k; ++k)
@@ -293,13 +317,44 @@ void tilewright::emulator::complete(Cluster &cluster, const TensorOperation &ope
     }
 }
 
+} // namespace
+
+void tilewright::emulator::complete(Cluster &cluster, const TensorOperation &operation) {
+  if (operation.barrier) {
+    PhaseBarrier &barrier = cluster.barrierAt(operation.barrier);
+    if (!barrier.pending)
+      throw Failure("more arrivals at an mbarrier than it expects, by tcgen05.commit");
+    Time &known = barrier.gathered.generic[operation.agent];
+    known = std::max(known, cluster.laneTimes[operation.agent]);
+    --barrier.pending;
+    cluster.settle(barrier);
+    return;
+  }
+  Shape shape = shapeOf(operation.kind, operation.shape, operation.group);
+  Time time = ++cluster.laneTimes[operation.agent];
+  Toucher toucher{operation.agent, time, *operation.begun, true, operation.what};
+  SharedMatrix a = matrixOf(operation.a, *shape.a, shape.aAcross), b = matrixOf(operation.b, *shape.b, shape.bAcross);
+  // Of a pair, each block has a half of the columns of B, at the same place.
+  std::vector<double> right;
+  for (unsigned rank = operation.block; rank < operation.block + operation.group; ++rank) {
+    std::vector<double> part = read(cluster.blocks[rank], b, shape.n / operation.group, shape.k, *shape.b, toucher);
+    right.insert(right.end(), part.begin(), part.end());
+  }
+  for (unsigned rank = operation.block; rank < operation.block + operation.group; ++rank) {
+    Block &block = cluster.blocks[rank];
+    if (rank != operation.block)
+      cluster.visit(block, operation.agent, time);
+    multiplyRows(block, operation, shape, read(block, a, TensorMemory::lanes, shape.k, *shape.a, toucher), right, time);
+  }
+}
+
 const std::vector<Row> tilewright::emulator::tensorRows = {
-    {"tcgen05.alloc.shared.cg1", allocate},
-    {"tcgen05.relinq.alloc.permit.cg1", relinquish},
-    {"tcgen05.dealloc.cg1", deallocate},
+    {"tcgen05.alloc.shared.cg", allocate},
+    {"tcgen05.relinq.alloc.permit.cg", relinquish},
+    {"tcgen05.dealloc.cg", deallocate},
     {"tcgen05.mma.shared", multiply},
-    {"tcgen05.commit.shared.cg1", commit},
-    {"tcgen05.commit.mc.shared.cg1", commit},
+    {"tcgen05.commit.shared.cg", commit},
+    {"tcgen05.commit.mc.shared.cg", commit},
     {"tcgen05.ld.", load},
     {"tcgen05.wait.ld", waitLoads},
     {"tcgen05.fence.before.thread.sync", fenceBefore},

@@ -225,8 +225,13 @@ def clusters() -> None:
     assert is_right(spec, kernel(*operands), operands), DRIVER.error
     assert (DRIVER.last["cluster"], DRIVER.last["follows"]) == ((2, 1, 1), 1)
     assert DRIVER.last["grid"] == (2, 1, 1)  # Of four multiprocessors one has no neighbor.
-    # Memory in which blocks leave sums for others: zeros are made once a stream and a capture, and are there again behind each launch.
-    kernel, before = gpu.compile(spec, SM_90A, "warpgroup", {**sizes, "cluster": 1, "streamed": 1}), DRIVER.count("set")
+    leaves_sums(gpu.compile(spec, SM_90A, "warpgroup", {**sizes, "cluster": 1, "streamed": 1}))
+
+
+def leaves_sums(kernel: gpu.GpuKernel) -> None:
+    """Memory in which blocks leave sums for others: zeros are made once a stream and a capture, and are there again behind each launch."""
+    spec, before = kernel.spec, DRIVER.count("set")
+    operands = operands_of(spec)
     DRIVER.runs(kernel)
     for stream, capture, made in (
         (7, 0, 1),
@@ -249,6 +254,15 @@ def clusters() -> None:
         sums, flags = np.split(memory.reshape(blocks, -1), [-FLAG_BYTES], axis=1)
         assert sums.any()
         assert not flags.any()
+
+
+@case
+def steps_divided_on_blackwell() -> None:
+    spec = tw.MatmulSpec(m=384, n=64, k=640, a="bf16")
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(cards.Card, "runs", lambda card, target: True)
+        sizes = {"bm": 128, "bn": 64, "stages": 3, "streamed": 1}
+        leaves_sums(gpu.compile(spec, SM_100A, "tensor_memory", parameters=sizes))
 
 
 @case

@@ -116,12 +116,40 @@ FILL = """
   llvm.br ^filled
 ^filled:"""
 AFTER = "nvvm.tcgen05.fence #nvvm.tcgen05_fence<after>"
+TWO = "{group = #nvvm.cta_group<cta_2>}"
+# Everything as a pair does it, but that each block begins a product; and the same where the second block ends at once.
+PAIR = (
+    ("<cta_1>", "<cta_2>"),
+    ("%place, %columns", f"%place, %columns {TWO}"),
+    ("relinquish_alloc_permit", f"relinquish_alloc_permit {TWO}"),
+    ("%sums, %columns", f"%sums, %columns {TWO}"),
+    ("commit %done", f"commit %done {TWO}"),
+)
+ALONE = (
+    "  llvm.cond_br %isA, ^allocate, ^fill",
+    """  %rank = nvvm.read.ptx.sreg.ctaid.x : i32
+  %second = llvm.icmp "ne" %rank, %zero : i32
+  llvm.cond_br %second, ^end, ^begin
+^begin:
+  llvm.cond_br %isA, ^allocate, ^fill""",
+)
 
 
-def product(*, columns: int = 32, also: str = "", frees: int = 0, last: str = AFTER) -> tuple[np.ndarray, np.ndarray]:
-    """What four warps have written of a product, and what it is."""
+def product(
+    *,
+    columns: int = 32,
+    also: str = "",
+    frees: int = 0,
+    last: str = AFTER,
+    edits: tuple[tuple[str, str], ...] = (),
+    blocks: int = 1,
+) -> tuple[np.ndarray, np.ndarray]:
+    """What four warps of each block of a cluster have written of a product, and what it is."""
     text = PRODUCT.replace("FILL", FILL).replace("COLUMNS", str(columns)).replace("ALSO", also)
     text = text.replace("FREES", str(frees)).replace("LAST", last)
+    for old, new in edits:
+        assert old in text
+        text = text.replace(old, new)
     with ir.Context():
         module = ir.Module.parse(text)
         PassManager.parse("builtin.module(convert-nvvm-to-llvm)").run(module.operation)
@@ -129,7 +157,7 @@ def product(*, columns: int = 32, also: str = "", frees: int = 0, last: str = AF
     rng = np.random.default_rng(0)
     a, b = (rng.integers(-8, 8, (rows, 16)).astype(np.float16) for rows in (128, 16))
     out = np.zeros((128, 16), np.float32)
-    kernel(Launch((1, 1, 1), (128, 1, 1)), a, b, out)
+    kernel(Launch((blocks, 1, 1), (128, 1, 1), (blocks, 1, 1)), a, b, out)
     return out, a.astype(np.float32) @ b.T.astype(np.float32)
 
 
@@ -148,6 +176,10 @@ def test_a_lane_each_thread_of_a_product_without_swizzle() -> None:
             "after tcgen05.relinquish_alloc_permit",
         ),
         ({"frees": 1}, "by another warp than the one that has allocated"),
+        ({"edits": (("<cta_1>", "<cta_2>"),)}, "in a cluster of 1 blocks; expected pairs"),
+        ({"edits": (("<cta_1>", "<cta_2>"),), "blocks": 2}, "in one kernel; expected one"),
+        ({"edits": PAIR, "blocks": 2}, "that the second block of a pair begins"),
+        ({"edits": (*PAIR, ALONE), "blocks": 2}, "deadlock: .* for the other block of its pair at a tcgen05.alloc"),
         ({"last": ""}, "race: .* a tcgen05.dealloc, .* a tcgen05.ld of warp .* reads"),
     ],
 )

@@ -13,12 +13,13 @@ from tilewright.emit import gpu_code
 from tilewright.emit.gpu import tool
 from tilewright.errors import ScheduleError
 from tilewright.runtime import gpu
-from tilewright.schedules.gpu.tensor_memory_sizes import sizes
+from tilewright.schedules.gpu.tensor_memory_sizes import of_call, sizes
 from tilewright.targets import nvidia
 
 _, SM_90A, SM_100A = nvidia.ROWS
 EMULATED = SM_100A.emulated()
 SMALL = {"bm": 128, "bn": 64, "stages": 3}
+PAIR = {"cluster": 2, "pair": 1}
 CASES: list[tuple[dict[str, Any], dict[str, int]]] = [
     ({"m": 130, "n": 70, "k": 200, "a": "bf16"}, SMALL),
     ({"m": 130, "n": 71, "k": 136, "a": "f16", "layout": "nt", "c": "f16"}, SMALL),
@@ -37,6 +38,33 @@ CASES: list[tuple[dict[str, Any], dict[str, int]]] = [
     # Three rows of tiles in clusters of two: one block has none in the last one.
     ({"m": 300, "n": 72, "k": 200, "a": "bf16", "c": "bf16"}, {**SMALL, "cluster": 2}),
     ({"m": 260, "n": 72, "k": 0, "a": "bf16"}, {**SMALL, "cluster": 2}),
+    # Parts of K, some of them empty, or all; two tiles of each cluster; rows of C as columns; a batch; threads that store.
+    ({"m": 130, "n": 72, "k": 500, "a": "bf16", "c": "bf16", "epilogue": (tw.bias("n"),)}, {**SMALL, "split": 3}),
+    ({"m": 60, "n": 72, "k": 150, "a": "i8", "layout": "nt"}, {**SMALL, "split": 4}),
+    ({"m": 130, "n": 71, "k": 200, "a": "bf16"}, {**SMALL, "split": 2}),
+    ({"m": 300, "n": 136, "k": 260, "a": "bf16", "epilogue": (tw.gelu(),)}, {**SMALL, "bm": 256, "buffers": 1, "split": 2}),
+    ({"m": 13, "n": 150, "k": 300, "a": "f16", "batch": (2,), "c": "f16"}, {"bm": 16, "bn": 128, "swapped": 1, "split": 2, "stages": 3}),
+    ({"m": 40, "n": 72, "k": 0, "a": "bf16"}, {**SMALL, "split": 2}),
+    # Steps of the last tiles, by 4 multiprocessors: 2 tiles in pieces of several blocks each; one of 14, with whole ones before;
+    # clusters of two; rows of C as columns; two rows of instructions, and threads that store; no steps.
+    ({"m": 130, "n": 60, "k": 1000, "a": "bf16"}, {**SMALL, "streamed": 1}),
+    ({"m": 860, "n": 136, "k": 330, "a": "bf16", "c": "bf16", "epilogue": (tw.bias("n"),)}, {**SMALL, "bn": 128, "streamed": 1}),
+    ({"m": 300, "n": 72, "k": 700, "a": "bf16", "c": "bf16"}, {**SMALL, "cluster": 2, "streamed": 1}),
+    ({"m": 13, "n": 300, "k": 700, "a": "i8", "layout": "nt"}, {"bm": 16, "bn": 128, "swapped": 1, "streamed": 1}),
+    ({"m": 500, "n": 71, "k": 390, "a": "bf16"}, {**SMALL, "bm": 256, "buffers": 1, "streamed": 1}),
+    ({"m": 130, "n": 72, "k": 0, "a": "bf16"}, {**SMALL, "streamed": 1}),
+    # Pairs of blocks that multiply together: three rows of tiles, of which one block has none in the last; several tiles of each pair;
+    # every type and layout; a batch; steps of the last tiles; no steps.
+    ({"m": 300, "n": 72, "k": 200, "a": "bf16", "c": "bf16", "epilogue": (tw.bias("m"), tw.relu())}, {**SMALL, "bn": 128, **PAIR}),
+    ({"m": 500, "n": 200, "k": 136, "a": "f16", "layout": "nt"}, {**SMALL, **PAIR}),
+    ({"m": 136, "n": 40, "k": 65, "a": "bf16", "layout": "tt", "beta": 1}, {**SMALL, "bn": 32, **PAIR}),
+    ({"m": 260, "n": 72, "k": 136, "a": "bf16", "layout": "tn"}, {**SMALL, "bn": 128, **PAIR}),
+    ({"m": 200, "n": 80, "k": 300, "a": "i8", "layout": "nt"}, {**SMALL, **PAIR}),
+    ({"m": 144, "n": 300, "k": 150, "a": "f8E4M3FN", "layout": "tn"}, {**SMALL, "bn": 256, **PAIR}),
+    ({"m": 136, "n": 72, "k": 52, "a": "f32", "tf32": True, "layout": "nn"}, {**SMALL, **PAIR}),
+    ({"m": 140, "n": 72, "k": 72, "a": "bf16", "batch": (2, 3), "c": "bf16", "layout": "nt"}, {**SMALL, "stages": 2, **PAIR}),
+    ({"m": 700, "n": 72, "k": 700, "a": "bf16", "c": "bf16", "layout": "nt"}, {**SMALL, **PAIR, "streamed": 1}),
+    ({"m": 260, "n": 72, "k": 0, "a": "bf16", "layout": "nt"}, {**SMALL, **PAIR}),
     # Rows of C are columns of instructions: as few as 16, and more than a box has.
     ({"m": 13, "n": 150, "k": 100, "a": "bf16", "c": "bf16"}, {}),
     ({"m": 1, "n": 72, "k": 500, "a": "bf16", "layout": "nt", "epilogue": (tw.bias("n"), tw.residual("mn"))}, {}),
@@ -74,8 +102,15 @@ def test_sizes_follow_the_shape() -> None:
         return sizes(tw.MatmulSpec(m=m, n=n, k=k, a=a, layout="nt"), SM_100A, given)
 
     large = chosen(8192, 8192, 8192)
-    assert (large.bm, large.bn, large.bk, large.stages, large.buffers, large.cluster) == (128, 256, 64, 4, 2, 2)
+    assert (large.bm, large.bn, large.bk, large.stages, large.buffers) == (128, 256, 64, 6, 2)
+    assert (large.cluster, large.pair, large.split, large.streamed) == (2, True, 1, False)
+    assert (chosen(8192, 8192, 8192, cluster=2).stages, chosen(8192, 8192, 8192, cluster=2, pair=1).stages) == (4, 6)
     assert (chosen(None, None, None).cluster, chosen(256, 256, 256).bn) == (1, 128)
+    # Few tiles and a long K, which most multiprocessors share; and tiles that fill the chip in part.
+    assert (chosen(256, 256, 65536).split, chosen(256, 256, 256).split) == (8, 1)
+    assert 4096 // chosen(5, 4096, 4096).bn * chosen(5, 4096, 4096).split > 100
+    assert chosen(1280, 4096, 32768).streamed
+    assert not chosen(4096, 4096, 4096).streamed
     assert (chosen(5, 4096, 4096).swapped, chosen(5, 4096, 4096).bm) == (1, 16)
     assert chosen(8192, 8192, 8192, "f8E4M3FN").bk == 128
     for parameters, expected in (
@@ -84,18 +119,44 @@ def test_sizes_follow_the_shape() -> None:
         ({"bn": 24}, "bn of 16"),
         ({"cluster": 2, "swapped": 1, "bm": 16, "bn": 128}, "cluster=2"),
         ({"stages": 1}, "at least 2"),
+        ({"pair": 1}, "cluster=2, bm=128, and bn a multiple of 32"),
+        ({"pair": 1, "cluster": 2, "bn": 48}, "bn a multiple of 32"),
+        ({"pair": 1, "cluster": 2, "bm": 256, "buffers": 1}, "bm=128"),
+        ({"split": 2, "cluster": 2}, "nothing is split or swapped"),
+        ({"split": 2, "streamed": 1}, "no split"),
+        ({"split": 9}, "at most 8"),
     ):
         with pytest.raises(ScheduleError, match=expected):
             sizes(tw.MatmulSpec(m=None, n=None, k=None, a="bf16", layout="nt"), SM_100A, parameters)
+
+
+def test_dynamic_extents_choose_by_the_call() -> None:
+    spec = tw.MatmulSpec(m=None, n=None, k=None, a="bf16", c="bf16", layout="nt")
+
+    def chosen(m: int, n: int, k: int) -> Any:
+        return sizes(spec, SM_100A, of_call(spec, SM_100A, spec.sized({"m": m, "n": n, "k": k})))
+
+    assert (chosen(5, 4096, 4096).swapped, chosen(5, 4096, 4096).bm) == (1, 16)
+    assert chosen(64, 512, 16384).split == 4
+    assert (chosen(8192, 8192, 8192).pair, chosen(8192, 8192, 8192).bn) == (1, 256)
+    assert of_call(spec, SM_100A, spec.sized({"m": 0, "n": 8, "k": 8})) == {}
+    kernel = gpu.compile(spec, EMULATED)
+    called = spec.sized({"m": 3, "n": 72, "k": 520})
+    check(kernel, called)
+    other = kernel.of_call(called)
+    assert other is not kernel
+    assert other.metadata.parameters["swapped"]
 
 
 def test_an_operand_across_k_is_whole_swizzle_patterns() -> None:
     """PTX describes matrices of whole swizzle atoms alone: 128 bytes along M or N."""
     for types, wide in (("bf16", 64), ("i8", 128)):
         spec = tw.MatmulSpec(m=5, n=512, k=512, a=types, layout="tn")
-        assert (sizes(spec, SM_100A, {}).swapped, sizes(spec, SM_100A, {}).bm) == (1, wide)
+        assert sizes(spec, SM_100A, {}).bm % wide == 0
         with pytest.raises(ScheduleError, match="bm=16, and A's neighbors lie along it"):
             sizes(spec, SM_100A, {"bm": 16, "bn": 128, "swapped": 1})
+        with pytest.raises(ScheduleError, match=f"multiple of {2 * wide}, .* in each block"):
+            sizes(spec, SM_100A, {"bm": 128, "bn": wide, **PAIR})
         with pytest.raises(ScheduleError, match="bn=48, and B's neighbors lie along it"):
             sizes(spec, SM_100A, {"bm": 128, "bn": 48})
 
@@ -123,6 +184,10 @@ SASS: list[tuple[dict[str, Any], dict[str, int], dict[str, int]]] = [
     ({"a": "bf16"}, {"bn": 256}, {"UTCHMMA": 4, "UTMALDG": 5, "LDTM": 2, "UTMASTG": 2}),
     ({"a": "f16", "c": "f16"}, {"bn": 256, "cluster": 2}, {"UTCHMMA": 4, "LDTM": 4, "UTMASTG": 2, "STSM": 8}),
     ({"a": "bf16", "c": "bf16"}, {"bm": 64, "bn": 128, "swapped": 1}, {"UTCHMMA": 4, "UTMASTG": 2, "STSM": 8}),
+    ({"a": "bf16", "c": "bf16"}, {"bn": 256, **PAIR}, {"UTCHMMA": 4, "UTMASTG": 2, "STSM": 8}),
+    ({"a": "bf16", "c": "bf16"}, {"bn": 256, **PAIR, "streamed": 1}, {"UTCHMMA": 4, "UTMASTG": 2}),
+    ({"a": "bf16", "c": "bf16"}, {"bn": 256, "streamed": 1}, {"UTCHMMA": 4, "UTMASTG": 2}),
+    ({"a": "bf16"}, {"bn": 128, "split": 4}, {"UTCHMMA": 4, "UTMASTG": 1}),
     ({"a": "f32", "tf32": True}, {}, {"UTCHMMA": 4}),
     ({"a": "f8E4M3FN", "c": "bf16"}, {}, {"UTCQMMA": 4}),
     ({"a": "i8", "epilogue": ()}, {}, {"UTCIMMA": 4}),
@@ -145,7 +210,9 @@ def test_the_assembler_spills_no_register(
     assert (made.spill_bytes, made.warnings) == (0, ())
     if tool("nvdisasm") is None:
         pytest.skip("there is no nvdisasm to look for UTCHMMA, UTMALDG, LDTM and UTMASTG with")
-    found = gpu_code.opcodes(gpu_code.disassembly(made.cubin))
+    text = gpu_code.disassembly(made.cubin)
+    found = gpu_code.opcodes(text)
+    assert ("UTCHMMA.2CTA" in text, "UTMALDG.2D.2CTA" in text) == (bool(parameters.get("pair")),) * 2
     assert {name: found[name] for name in counts} == counts
     # One thread begins them, and the assembler knows it: no loop over those of a warp that might.
     assert found["UTCBAR"] == 2

@@ -85,7 +85,7 @@ def _lessons() -> Iterator[tuple[str, list[Level]]]:
 
 
 def _tensor_memory() -> dict[str, int]:
-    """The usual sizes, as docs/explanation/tensor_memory.md has them: 192 KiB hold four slots of 128 and 256 rows of 128 bytes."""
+    """Sizes of a block that multiplies alone: 192 KiB hold four slots of 128 and 256 rows of 128 bytes."""
     return {"bm": 128, "bn": 256, "bk": 64, "stages": 192 * 1024 // ((128 + 256) * 128)}
 
 

@@ -182,6 +182,18 @@ ROWS = (
         ("test_gpu_forms.py",),
     ),
     Mutant(
+        "codegen/gpu/tensor_roles.py",
+        "column = add(column, mul(self._order.rank(), self._sizes.held_columns))",
+        "pass",
+        ("test_gpu_tensor_memory.py",),
+    ),
+    Mutant(
+        "codegen/gpu/tensor_roles.py",
+        "            self._earlier = streamed.await_others(has_first, self._warp)\n",
+        "            streamed.await_others(has_first, self._warp)\n",
+        ("test_gpu_tensor_memory.py",),
+    ),
+    Mutant(
         "codegen/gpu/tma_tiles.py",
         "return ATOM if self.along_k or self.bits < 32 else WIDE_ATOM",
         "return ATOM",

@@ -44,6 +44,9 @@ DictionaryAttr tilewright::decisionAsDictionary(Attribute attribute) {
         kind(TensorMemoryAttr::getMnemonic());
         number("buffers", sums.getBuffers());
         number("cluster", sums.getCluster());
+        flag("pair", sums.getPair());
+        number("split", sums.getSplit());
+        flag("streamed", sums.getStreamed());
         flag("swapped", sums.getSwapped());
         number("band", sums.getBand());
       })

@@ -33,9 +33,11 @@ LogicalResult WarpGroupsAttr::verify(EmitError emitError, int64_t consumers, boo
       {{"consumers", consumers}, {"cluster", cluster}, {"beside", beside}, {"split", split}, {"band", band}});
 }
 
-LogicalResult TensorMemoryAttr::verify(EmitError emitError, int64_t buffers, int64_t cluster, bool swapped,
-                                       int64_t band) {
-  return verifyPositive(emitError, {{"buffers", buffers}, {"cluster", cluster}, {"band", band}});
+LogicalResult TensorMemoryAttr::verify(EmitError emitError, int64_t buffers, int64_t cluster, bool pair, int64_t split,
+                                       bool streamed, bool swapped, int64_t band) {
+  if (pair && cluster != 2)
+    return emitError() << "pair: expected cluster = 2, got " << cluster;
+  return verifyPositive(emitError, {{"buffers", buffers}, {"cluster", cluster}, {"split", split}, {"band", band}});
 }
 
 LogicalResult PipelineAttr::verify(EmitError emitError, int64_t stages) {

@@ -106,15 +106,21 @@ void SpecializeWarpGroupsOp::getEffects(SmallVectorImpl<MemoryEffects::EffectIns
 }
 
 LogicalResult SpecializeWarpsOp::verify() {
-  if (getCluster() > 1 && getSwapped())
-    return emitOpError() << "cluster: blocks that share the tile of B are not swapped: expected one of the two";
+  if (getCluster() > 1 && (getSwapped() || getSplit() > 1))
+    return emitOpError()
+           << "cluster: blocks that share the tile of B are neither swapped nor split: expected one of them";
+  if (getPair() && getCluster() != 2)
+    return emitOpError() << "pair: the two blocks of a cluster multiply together: expected `cluster 2`";
+  if (getStreamed() && getSplit() > 1)
+    return emitOpError() << "streamed: the steps of tiles are divided otherwise: expected no `split`";
   return success();
 }
 
 DiagnosedSilenceableFailure SpecializeWarpsOp::applyToOne(transform::TransformRewriter &rewriter, Operation *target,
                                                           transform::ApplyToEachResultList &results,
                                                           transform::TransformState &state) {
-  auto decision = TensorMemoryAttr::get(getContext(), getBuffers(), getCluster(), getSwapped(), getBand());
+  auto decision = TensorMemoryAttr::get(getContext(), getBuffers(), getCluster(), getPair(), getSplit(), getStreamed(),
+                                        getSwapped(), getBand());
   return getSwapped() ? share(rewriter, *this, target, 1, kLanes, decision)
                       : share(rewriter, *this, target, kLanes, 1, decision);
 }

@@ -17,9 +17,11 @@ _MOST = 1024
 class OfCalls(Generic[Kernel]):
     """The kernels of one spec with other sizes, each compiled when a call first takes it."""
 
-    def __init__(self, spec: MatmulSpec, target: GpuTarget, make: Callable[[Mapping[str, int]], Kernel]) -> None:
+    def __init__(
+        self, spec: MatmulSpec, target: GpuTarget, strategy: str, make: Callable[[Mapping[str, int]], Kernel]
+    ) -> None:
         """Compiles nothing yet; `make` compiles a kernel of the strategy with sizes by name."""
-        self._spec, self._target, self._make = spec, target, make
+        self._spec, self._target, self._strategy, self._make = spec, target, strategy, make
         self._sizes: dict[tuple[object, ...], tuple[tuple[str, int], ...]] = {}
         self._kernels: dict[tuple[tuple[str, int], ...], Kernel] = {}
 
@@ -27,11 +29,13 @@ class OfCalls(Generic[Kernel]):
         """The kernel for a call: `usual`, or another one."""
         shape = (called.m, called.n, called.k, *called.batch)
         if shape not in self._sizes:
-            from tilewright.schedules.gpu import warpgroup_sizes
+            from tilewright.schedules.gpu import tensor_memory_sizes, warpgroup_sizes
+
+            models = {"tensor_memory": tensor_memory_sizes, "warpgroup": warpgroup_sizes}
 
             if len(self._sizes) >= _MOST:
                 self._sizes.clear()
-            self._sizes[shape] = tuple(warpgroup_sizes.of_call(self._spec, self._target, called).items())
+            self._sizes[shape] = tuple(models[self._strategy].of_call(self._spec, self._target, called).items())
         sizes = self._sizes[shape]
         if not sizes:
             return usual

@@ -36,7 +36,7 @@ class GpuRow:
 GPU_STRATEGIES: Mapping[str, GpuRow] = MappingProxyType(
     {
         "tensor_memory": GpuRow(
-            "tcgen05, with sums in tensor memory", "tcgen05", "mma_sync", promoted=True, from_shared=True
+            "tcgen05, with sums in tensor memory", "tcgen05", "mma_sync", promoted=True, from_shared=True, by_call=True
         ),
         "warpgroup": GpuRow(
             "wgmma, with operands by TMA", "wgmma", "mma_sync", promoted=True, from_shared=True, by_call=True

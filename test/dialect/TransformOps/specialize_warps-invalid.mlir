@@ -54,8 +54,32 @@ module attributes {transform.with_named_sequence} {
   transform.named_sequence @__transform_main(%root: !transform.any_op {transform.readonly}) {
     %blocks = transform.structured.match ops{["scf.forall"]} in %root : (!transform.any_op) -> !transform.any_op
     %over_k = transform.structured.match ops{["scf.for"]} in %root : (!transform.any_op) -> !transform.any_op
-    // expected-error @+1 {{cluster: blocks that share the tile of B are not swapped: expected one of the two}}
+    // expected-error @+1 {{cluster: blocks that share the tile of B are neither swapped nor split: expected one of them}}
     transform.tilewright.specialize_warps %blocks buffers 2 cluster 2 swapped : !transform.any_op
+    transform.yield
+  }
+}
+
+// -----
+
+
+module attributes {transform.with_named_sequence} {
+  transform.named_sequence @__transform_main(%root: !transform.any_op {transform.readonly}) {
+    %blocks = transform.structured.match ops{["scf.forall"]} in %root : (!transform.any_op) -> !transform.any_op
+    // expected-error @+1 {{pair: the two blocks of a cluster multiply together: expected `cluster 2`}}
+    transform.tilewright.specialize_warps %blocks buffers 2 pair : !transform.any_op
+    transform.yield
+  }
+}
+
+// -----
+
+
+module attributes {transform.with_named_sequence} {
+  transform.named_sequence @__transform_main(%root: !transform.any_op {transform.readonly}) {
+    %blocks = transform.structured.match ops{["scf.forall"]} in %root : (!transform.any_op) -> !transform.any_op
+    // expected-error @+1 {{streamed: the steps of tiles are divided otherwise: expected no `split`}}
+    transform.tilewright.specialize_warps %blocks buffers 2 split 2 streamed : !transform.any_op
     transform.yield
   }
 }

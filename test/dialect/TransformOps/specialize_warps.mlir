@@ -9,7 +9,7 @@
 // What is usual is not printed.
 // CHECK-LABEL: func.func @product
 // CHECK: vector.contract
-// CHECK: tilewright.sharing = #tilewright.tensor_memory<buffers = 2, cluster = 2, band = 4>
+// CHECK: tilewright.sharing = #tilewright.tensor_memory<buffers = 2, cluster = 2, pair = true, streamed = true, band = 4>
 func.func @product(%a: tensor<?x?xf32>, %b: tensor<?x?xf32>, %c: tensor<?x?xf32>, %m: index, %n: index, %k: index) -> tensor<?x?xf32> {
   %c0 = arith.constant 0 : index
   %c1 = arith.constant 1 : index
@@ -44,7 +44,7 @@ module attributes {transform.with_named_sequence} {
   transform.named_sequence @__transform_main(%root: !transform.any_op {transform.readonly}) {
     %blocks = transform.structured.match ops{["scf.forall"]} in %root : (!transform.any_op) -> !transform.any_op
     %over_k = transform.structured.match ops{["scf.for"]} in %root : (!transform.any_op) -> !transform.any_op
-    transform.tilewright.specialize_warps %blocks buffers 2 cluster 2 band 4 : !transform.any_op
+    transform.tilewright.specialize_warps %blocks buffers 2 cluster 2 pair streamed band 4 : !transform.any_op
     transform.yield
   }
 }

@@ -64,6 +64,9 @@ def Tilewright_TensorMemoryAttr : Tilewright_DecisionAttr<"TensorMemory", "tenso
   let parameters = (ins
     "int64_t":$buffers,
     DefaultValuedParameter<"int64_t", "1", "blocks that share the tile of B">:$cluster,
+    DefaultValuedParameter<"bool", "false", "whether the two blocks of a cluster multiply together">:$pair,
+    DefaultValuedParameter<"int64_t", "1", "blocks that share the steps over K of a tile">:$split,
+    DefaultValuedParameter<"bool", "false", "whether blocks divide the steps of the last tiles among them">:$streamed,
     DefaultValuedParameter<"bool", "false", "whether C is computed as its transpose">:$swapped,
     DefaultValuedParameter<"int64_t", "8", "rows of tiles that blocks go through together">:$band
   );

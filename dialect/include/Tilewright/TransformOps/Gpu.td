@@ -154,6 +154,11 @@ def Tilewright_SpecializeWarpsOp : Tilewright_TransformEachOp<"specialize_warps"
 
     - `buffers`: tiles of sums in tensor memory; with 2, one is finished while the next one is summed up.
     - `cluster`: so many blocks below one another share the tile of B, of which each has a part copied to all (multicast).
+    - `pair`: the two blocks of a cluster multiply together (`cta_group::2`): each has its own rows of A and half of B in its shared
+      memory, and its own rows of sums; one thread of the first block begins the products of both.
+    - `split`: so many blocks, a cluster, have a part of the steps over K each, and add up their sums through shared memory.
+    - `streamed`: blocks divide the steps over K of the last tiles, which would fill the chip in part, evenly among them, and add up sums of
+      the same tile through memory (stream-K).
     - `swapped`: C is computed as the transpose of the product of the transposes, for few rows.
     - `band`: rows of tiles that blocks go through together, column by column.
 
@@ -184,11 +189,13 @@ def Tilewright_SpecializeWarpsOp : Tilewright_TransformEachOp<"specialize_warps"
     no multiple of 128 rows. Clauses that do not go together are an error of the op itself.
   }];
   let arguments = (ins TransformHandleTypeInterface:$target, ConfinedAttr<I64Attr, [IntPositive]>:$buffers,
-                       DefaultValuedAttr<ConfinedAttr<I64Attr, [IntPositive]>, "1">:$cluster, UnitAttr:$swapped,
-                       DefaultValuedAttr<ConfinedAttr<I64Attr, [IntPositive]>, "8">:$band);
+                       DefaultValuedAttr<ConfinedAttr<I64Attr, [IntPositive]>, "1">:$cluster, UnitAttr:$pair,
+                       DefaultValuedAttr<ConfinedAttr<I64Attr, [IntPositive]>, "1">:$split, UnitAttr:$streamed,
+                       UnitAttr:$swapped, DefaultValuedAttr<ConfinedAttr<I64Attr, [IntPositive]>, "8">:$band);
   let results = (outs);
   let assemblyFormat = [{
-    $target `buffers` $buffers (`cluster` $cluster^)? (`swapped` $swapped^)? (`band` $band^)? attr-dict `:` type($target)
+    $target `buffers` $buffers (`cluster` $cluster^)? (`pair` $pair^)? (`split` $split^)? (`streamed` $streamed^)?
+    (`swapped` $swapped^)? (`band` $band^)? attr-dict `:` type($target)
   }];
   let hasVerifier = 1;
 }

@@ -97,6 +97,12 @@ def meet_consumers(count: int) -> None:
     nvvm.barrier(None, barrier_id=shared.i32(_CONSUMERS), number_of_threads=shared.i32(count * WARP_GROUP))
 
 
+def meet_multiplier() -> None:
+    """The one consumer of a block and the warp meet that begins its products: what that has waited for is then known."""
+    threads = WARP_GROUP + WARP_GROUP // 4
+    nvvm.barrier(None, barrier_id=shared.i32(_CONSUMERS), number_of_threads=shared.i32(threads))
+
+
 def meet_consumer(consumer: Index) -> None:
     """The threads of one consumer meet."""
     nvvm.barrier(None, barrier_id=shared.as_i32(add(consumer, _ONE_CONSUMER)), number_of_threads=shared.i32(WARP_GROUP))

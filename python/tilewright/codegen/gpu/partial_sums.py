@@ -10,6 +10,7 @@ who is first.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import reduce
 
 from tilewright.build.index import Index, add, mul
@@ -18,48 +19,63 @@ from tilewright.codegen.gpu.barriers import meet_cluster, meet_consumers
 from tilewright.codegen.gpu.tma_stores import Chunk, fence_copies
 from tilewright.mlir import ir
 from tilewright.mlir.dialects import arith, llvm, nvvm
+from tilewright.schedules.gpu.tensor_memory import TensorMemoryTile
 from tilewright.schedules.gpu.warpgroup import SUM_BYTES, WARP_GROUP, WarpGroupTile
 
 
 class PartialSums:
     """What the consumers of a block have to do with those of others. Code for their threads."""
 
-    def __init__(self, sizes: WarpGroupTile, memory: ir.Value) -> None:
+    def __init__(self, sizes: WarpGroupTile | TensorMemoryTile, memory: ir.Value) -> None:
         """Makes it for consumers that may write to `memory`."""
         self._sizes, self._memory = sizes, memory
         self._threads = sizes.consumers * WARP_GROUP
 
     def publish(self, sums: list[list[ir.Value]], warp: Index, lane: Index) -> None:
         """Writes sums to shared memory, when nobody reads tiles from it any longer, and waits until all blocks have."""
-        place = self._place(warp, lane)
         meet_consumers(self._sizes.consumers)
         for group, elements in enumerate(sums):
-            for number, element in enumerate(elements):
-                llvm.store(element, shared.pointer(self._memory, add(place, self._offset(group, number))))
+            self.put(elements, group * (self._sizes.across // 2), warp, lane)
         meet_cluster()
+
+    def put(self, sums: Sequence[ir.Value], first: Index, warp: Index, lane: Index) -> None:
+        """Writes those of a thread's sums to shared memory that begin with number `first`."""
+        place = self._place(first, warp, lane)
+        for number, element in enumerate(sums):
+            llvm.store(element, shared.pointer(self._memory, add(place, self._offset(number))))
 
     def sum(self, sums: list[list[ir.Value]], chunk: Chunk, warp: Index, lane: Index) -> None:
         """Replaces some of a thread's sums by those of all blocks."""
+        own = sums[chunk.group]
+        numbers = [4 * eight + each for eight in chunk.eights for each in range(4)]
+        before = chunk.group * (self._sizes.across // 2)
+        made = self.sum_from(0, [before + number for number in numbers], own[0].type, warp, lane)
+        for number, sum_ in zip(numbers, made, strict=True):
+            own[number] = sum_
+
+    def sum_from(self, first: Index, numbers: Sequence[int], kind: ir.Type, warp: Index, lane: Index) -> list[ir.Value]:
+        """The sums of all blocks of some of a thread's, by their numbers behind number `first`."""
         pointer, byte = ir.Type.parse("!llvm.ptr<7>"), ir.TypeAttr.get(ir.IntegerType.get_signless(8))
-        own = shared.pointer(self._memory, self._place(warp, lane))
+        own = shared.pointer(self._memory, self._place(first, warp, lane))
         blocks = [nvvm.mapa(pointer, own, shared.i32(rank)) for rank in range(self._sizes.split)]
-        for number in (4 * eight + each for eight in chunk.eights for each in range(4)):
-            offset = self._offset(chunk.group, number)
-            kind = sums[chunk.group][number].type
-            places = [llvm.getelementptr(pointer, block, [], [offset], byte, None) for block in blocks]
-            sums[chunk.group][number] = reduce(plus, [llvm.load(kind, place) for place in places])
+        sums = []
+        for number in numbers:
+            places = [llvm.getelementptr(pointer, block, [], [self._offset(number)], byte, None) for block in blocks]
+            sums.append(reduce(plus, [llvm.load(kind, place) for place in places]))
+        return sums
 
     def finish(self) -> None:
         """Waits until all blocks have read what they need: tiles are copied again to where the sums are."""
         fence_copies()
         meet_cluster()
 
-    def _place(self, warp: Index, lane: Index) -> Index:
-        return mul(add(mul(warp, WARP_GROUP // 4), lane), SUM_BYTES)
+    def _place(self, first: Index, warp: Index, lane: Index) -> Index:
+        """Where a thread's sums begin, from number `first` on."""
+        thread = add(mul(warp, WARP_GROUP // 4), lane)
+        return add(mul(thread, SUM_BYTES), mul(first, self._offset(1)))
 
-    def _offset(self, group: int, number: int) -> int:
-        sums = self._sizes.across // 2
-        return (group * sums + number) * self._threads * SUM_BYTES
+    def _offset(self, number: int) -> int:
+        return number * self._threads * SUM_BYTES
 
 
 def plus(a: ir.Value, b: ir.Value) -> ir.Value:

@@ -74,6 +74,15 @@ class Ring:
         """The barrier object that tells that a slot is full."""
         return shared.pointer(self._barriers, mul(slot, _BYTES))
 
+    def full_in(self, block: int, slot: Index) -> ir.Value:
+        """The same in a block of the cluster, for copies that tell another one: an address of the cluster's memory, whatever its type says.
+
+        Source: the PTX ISA manual, "cp.async.bulk.tensor", ``.cta_group::2``.
+        """
+        word = ir.IntegerType.get_signless(64)
+        place = nvvm.mapa(ir.Type.parse("!llvm.ptr<7>"), self.full(slot), shared.i32(block))
+        return llvm.inttoptr(ir.Type.parse("!llvm.ptr<3>"), llvm.ptrtoint(word, place))
+
     def empty(self, slot: Index) -> ir.Value:
         """The barrier object that tells that a slot is empty."""
         return shared.pointer(self._barriers, add(mul(slot, _BYTES), _BYTES * self._slots))

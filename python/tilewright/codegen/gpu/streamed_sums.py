@@ -9,6 +9,8 @@ A warp's sums are for the same warp of the other block::
                 await flag[block][warp], acquired;  the warp's threads meet;  one: flag[block][warp] <- 0, for the next launch
                 sums += memory[block][sums][thread]
 
+Who has sums in tensor memory goes back to the first block once, and then adds those of all blocks from there, some sums at a time.
+
 Flags are zeros before the first launch, and behind each: who leaves sums does so once, for one block. Sums of several blocks are added
 in the order of these, so that results depend on nobody's pace.
 
@@ -17,10 +19,10 @@ Source: the PTX ISA manual, "Memory Consistency Model", causality order: what a 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from tilewright.build.index import Index, add, mul, value
-from tilewright.build.loops import when
+from tilewright.build.loops import loop, when
 from tilewright.codegen.gpu import shared
 from tilewright.codegen.gpu.barriers import elected, meet_warp
 from tilewright.codegen.gpu.partial_sums import plus
@@ -28,6 +30,7 @@ from tilewright.codegen.gpu.streamed_order import StreamedOrder
 from tilewright.codegen.gpu.tile_order import TileOrder
 from tilewright.mlir import ir
 from tilewright.mlir.dialects import arith, gpu, llvm, scf, vector
+from tilewright.schedules.gpu.tensor_memory import TensorMemoryTile
 from tilewright.schedules.gpu.warpgroup import FLAG_BYTES, SUM_BYTES, WARP_GROUP, WarpGroupTile
 
 _AT_ONCE = 4
@@ -42,7 +45,9 @@ _DYNAMIC = -(1 << 31)
 class StreamedSums:
     """What the consumers of a block have to do with those of others. Code for their threads."""
 
-    def __init__(self, sizes: WarpGroupTile, memory: ir.Value, order: TileOrder, steps: ir.Value) -> None:
+    def __init__(
+        self, sizes: WarpGroupTile | TensorMemoryTile, memory: ir.Value, order: TileOrder, steps: ir.Value
+    ) -> None:
         """Makes it for consumers that share `memory`, a pointer, and tiles of so many steps in that order."""
         self._sizes, self._memory = sizes, memory
         self.order = StreamedOrder.of(order, steps)
@@ -51,23 +56,67 @@ class StreamedSums:
 
     def leave(self, sums: Sequence[Sequence[ir.Value]], has_first: ir.Value, warp: Index, lane: Index) -> None:
         """Writes sums to memory, and tells that they are there, and whether the tile's first step is among them."""
-        own = mul(gpu.block_id(gpu.Dimension.x), self._sizes.workspace)
         for group, elements in enumerate(sums):
-            for number in range(0, len(elements), _AT_ONCE):
-                some = elements[number : number + _AT_ONCE]
-                kind = ir.VectorType.get([_AT_ONCE], some[0].type)
-                llvm.store(vector.from_elements(kind, some), self._place(own, group, number, warp, lane), alignment=16)
+            self.put(elements, group * (self._sizes.across // 2), warp, lane)
+        self.tell(has_first, warp)
+
+    def put(self, sums: Sequence[ir.Value], first: Index, warp: Index, lane: Index) -> None:
+        """Writes those of a thread's sums to memory that begin with number `first`."""
+        own = self._own()
+        for number in range(0, len(sums), _AT_ONCE):
+            some = sums[number : number + _AT_ONCE]
+            kind = ir.VectorType.get([_AT_ONCE], some[0].type)
+            place = self._place(own, add(first, number), warp, lane)
+            llvm.store(vector.from_elements(kind, some), place, alignment=16)
+
+    def tell(self, has_first: ir.Value, warp: Index) -> None:
+        """Tells that a warp's sums are in memory, and whether the tile's first step is among them."""
         meet_warp()
         with when(elected()):
             said = arith.select(has_first, shared.i32(_LAST), shared.i32(_MORE))
-            self._tell(own, warp, said, llvm.AtomicOrdering.release)
+            self._tell(self._own(), warp, said, llvm.AtomicOrdering.release)
 
     def add(
         self, sums: Sequence[Sequence[ir.Value]], has_first: ir.Value, warp: Index, lane: Index
     ) -> list[list[ir.Value]]:
         """Sums with those added that blocks before have left of the tile: that of the cluster before, and so on."""
         flat = [element for group in sums for element in group]
-        start = [arith.select(has_first, shared.i32(_LAST), shared.i32(_MORE)), gpu.block_id(gpu.Dimension.x), *flat]
+
+        def added(at: Index, carried: Sequence[ir.Value]) -> list[ir.Value]:
+            return self._added(carried, 0, at, warp, lane)
+
+        _, *results = self._walk(has_first, warp, flat, added)
+        per = len(sums[0])
+        return [results[first : first + per] for first in range(0, len(results), per)]
+
+    def await_others(self, has_first: ir.Value, warp: Index) -> ir.Value:
+        """Waits until all sums of the tile that blocks before leave are there; returns the first of these blocks, or this one."""
+        first, *_ = self._walk(has_first, warp, [], lambda at, carried: [])
+        return first
+
+    def add_from(
+        self, block: ir.Value, sums: Sequence[ir.Value], first: Index, warp: Index, lane: Index
+    ) -> list[ir.Value]:
+        """Those of a thread's sums that begin with number `first`, with those added that blocks from `block` on have left."""
+        own, clusters = gpu.block_id(gpu.Dimension.x), value(self._sizes.blocks)
+        count = arith.divui(arith.subi(own, block), clusters)
+        with loop(0, count, 1, list(sums)) as (number, carried, over):
+            before = arith.subi(own, arith.muli(arith.addi(number, value(1)), clusters))
+            scf.yield_(self._added(carried, first, mul(before, self._sizes.workspace), warp, lane))
+        return list(over.results)
+
+    def _walk(
+        self,
+        has_first: ir.Value,
+        warp: Index,
+        values: Sequence[ir.Value],
+        step: Callable[[Index, Sequence[ir.Value]], list[ir.Value]],
+    ) -> list[ir.Value]:
+        """Goes back through the blocks that have left sums of the tile; returns the last one that it came to, and what steps carried.
+
+        `step` takes where a block's sums are, when they are there, and what is carried.
+        """
+        start = [arith.select(has_first, shared.i32(_LAST), shared.i32(_MORE)), gpu.block_id(gpu.Dimension.x), *values]
         made = scf.WhileOp([each.type for each in start], start)
         for region in made.regions:
             ir.Block.create_at_start(region, [each.type for each in start], [made.location] * len(start))
@@ -83,24 +132,26 @@ class StreamedSums:
             meet_warp()
             with when(elected()):
                 self._tell(at, warp, shared.i32(0), llvm.AtomicOrdering.monotonic)
-            scf.yield_([said, block, *self._added(carried, at, warp, lane)])
+            scf.yield_([said, block, *step(at, carried)])
         results: list[ir.Value] = list(made.results)
-        added = results[2:]
-        per = len(sums[0])
-        return [added[first : first + per] for first in range(0, len(added), per)]
+        return results[1:]
 
-    def _added(self, sums: Sequence[ir.Value], at: Index, warp: Index, lane: Index) -> list[ir.Value]:
-        per, kind = len(sums) // self._sizes.summed, ir.VectorType.get([_AT_ONCE], sums[0].type)
+    def _added(self, sums: Sequence[ir.Value], first: Index, at: Index, warp: Index, lane: Index) -> list[ir.Value]:
+        kind = ir.VectorType.get([_AT_ONCE], sums[0].type)
         results: list[ir.Value] = []
         for start in range(0, len(sums), _AT_ONCE):
-            found = llvm.load(kind, self._place(at, start // per, start % per, warp, lane), alignment=16)
+            found = llvm.load(kind, self._place(at, add(first, start), warp, lane), alignment=16)
             for number in range(_AT_ONCE):
                 results.append(plus(sums[start + number], vector.extract(found, [], [number])))
         return results
 
-    def _place(self, block: Index, group: int, number: int, warp: Index, lane: Index) -> ir.Value:
-        """Where some sums of a thread are."""
-        before = (group * (self._sizes.across // 2) + number) * self._threads * SUM_BYTES
+    def _own(self) -> Index:
+        """Where in memory a block's own sums are."""
+        return mul(gpu.block_id(gpu.Dimension.x), self._sizes.workspace)
+
+    def _place(self, block: Index, number: Index, warp: Index, lane: Index) -> ir.Value:
+        """Where some sums of a thread are, which begin with that number."""
+        before = mul(number, self._threads * SUM_BYTES)
         thread = add(mul(warp, WARP_GROUP // 4), lane)
         return self._pointer(add(add(block, mul(thread, _AT_ONCE * SUM_BYTES)), before))
 

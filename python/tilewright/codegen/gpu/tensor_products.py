@@ -13,7 +13,7 @@ from types import MappingProxyType
 
 from tilewright.build.index import Index, add, mul, value
 from tilewright.codegen.gpu import shared
-from tilewright.codegen.gpu.tensor_sums import TensorMemory
+from tilewright.codegen.gpu.tensor_sums import TensorMemory, group_of
 from tilewright.codegen.gpu.tma_tiles import ROW_TILE_BYTES, WIDE_ATOM, BoxedTile
 from tilewright.mlir import ir
 from tilewright.mlir.dialects import arith, nvvm
@@ -83,7 +83,7 @@ class TensorProducts:
         """Begins the products of a slot, whose sums go to that tile of sums; `adds`: whether the first ones are added to what is there."""
         first, second = self._order
         kind = ir.Attribute.parse(f"#nvvm.tcgen05_mma_kind<{TYPES[self.types[0]].kind}>")
-        one = ir.Attribute.parse("#nvvm.cta_group<cta_1>")
+        group_ = group_of(self._blocks)
         always = arith.constant(ir.IntegerType.get_signless(1), 1)
         depth = _DEPTH_BYTES * 8 // self.tiles[0].bits
         starts = [self._descriptor(first, slot), self._descriptor(second, slot)]
@@ -97,7 +97,7 @@ class TensorProducts:
                     arith.addi(start, arith.constant(start.type, place // _ADDRESS_UNIT))
                     for start, place in zip(starts, places, strict=True)
                 ]
-                nvvm.tcgen05_mma(kind, one, sums, descriptors[0], descriptors[1], instruction, always if k else adds)
+                nvvm.tcgen05_mma(kind, group_, sums, descriptors[0], descriptors[1], instruction, always if k else adds)
 
     def instruction_descriptor(self) -> int:
         """What an instruction multiplies: types of the sums and of both operands, which of these lie across K, columns and rows."""
@@ -110,8 +110,13 @@ class TensorProducts:
             | (not self.tiles[first].along_k) << 15
             | (not self.tiles[second].along_k) << 16
             | self.sizes.across // 8 << 17
-            | LANES // 16 << 24
+            | self._blocks * LANES // 16 << 24
         )
+
+    @property
+    def _blocks(self) -> int:
+        """Blocks that an instruction is of."""
+        return 2 if self.sizes.pair else 1
 
     @property
     def _order(self) -> tuple[int, int]:

@@ -25,15 +25,16 @@ _EIGHT_WORDS = 4
 class TensorMemory:
     """Columns of tensor memory of a block. Code for one warp, or for all threads, as each method says."""
 
-    def __init__(self, columns: int) -> None:
-        """Makes room in shared memory for where so many columns begin."""
+    def __init__(self, columns: int, group: ir.Attribute) -> None:
+        """Makes room in shared memory for where so many columns begin, of a block or of both of a pair, as `group` says."""
+        self._group = group
         self._columns = max(_LEAST_COLUMNS, 1 << (columns - 1).bit_length())
         self._place = shared.allocate(_ADDRESS_BYTES)
 
     def allocate(self) -> None:
         """Allocates the columns: one warp, before all threads meet."""
-        nvvm.tcgen05_alloc(shared.pointer(self._place), shared.i32(self._columns))
-        nvvm.tcgen05_relinquish_alloc_permit()
+        nvvm.tcgen05_alloc(shared.pointer(self._place), shared.i32(self._columns), group=self._group)
+        nvvm.tcgen05_relinquish_alloc_permit(group=self._group)
         fence_before()
 
     def find(self) -> None:
@@ -44,7 +45,7 @@ class TensorMemory:
     def free(self) -> None:
         """Gives the columns back: the warp that has allocated them, when all threads have met that use them."""
         fence_after()
-        nvvm.tcgen05_dealloc(_pointer(self._start), shared.i32(self._columns))
+        nvvm.tcgen05_dealloc(_pointer(self._start), shared.i32(self._columns), group=self._group)
 
     def pointer(self, column: Index, lane: Index = 0) -> ir.Value:
         """A pointer to a column, from a lane on."""
@@ -63,6 +64,11 @@ class TensorMemory:
         words = nvvm.tcgen05_ld(kind, shape, self.pointer(column, lane))
         found = [llvm.extractelement(words, shared.i32(number)) for number in range(eights * _EIGHT_WORDS)]
         return [each if element == word else llvm.bitcast(element, each) for each in found]
+
+
+def group_of(blocks: int) -> ir.Attribute:
+    """The attribute of instructions of so many blocks: of one, or of a pair."""
+    return ir.Attribute.parse(f"#nvvm.cta_group<cta_{blocks}>")
 
 
 def await_loads() -> None:

@@ -85,6 +85,7 @@ class Specialized(Finishing):
         super().__init__(loop, groups)
         self._types = types
         self._boxes_of_c = boxes_of_c
+        self._of_pair: ir.Attribute | None = None
         self.boxes: list[Box] = []
         """How operands are copied, in the order of the tensor maps that the kernel takes."""
 
@@ -182,15 +183,24 @@ class Specialized(Finishing):
     def _tile(self, number: int, read: ir.Operation) -> BoxedTile:
         kind = ir.VectorType(read.results[0].type)
         size = bits_of(kind.element_type)
-        down, across = kind.shape
+        down, across = self._held(number, kind)
         view, depth = read.operands[0], 0 if number else 1
-        parts = self._sizes.cluster if number else self._sizes.beside
+        parts = self._parts(number)
         tile = boxed(argument_of(view), (down, across), staging.neighbors(view), size, parts, depth=depth)
         if size not in self._ACROSS and not tile.along_k:
             raise LoweringError(
                 f"elements of {size} bits that do not lie along K in memory cannot be multiplied", stage="threads"
             )
         return tile
+
+    def _held(self, number: int, kind: ir.VectorType) -> tuple[int, int]:
+        """The extents of the tile of A (0), or of a B, that a block has in its shared memory."""
+        down, across = kind.shape
+        return down, across
+
+    def _parts(self, number: int) -> int:
+        """Blocks that have a part each of a tile of A (0), or of a B, copied to all of them."""
+        return self._sizes.cluster if number else self._sizes.beside
 
     def _map(self, box: Box) -> ir.Value:
         """A new parameter of the kernel: the tensor map for a box."""
@@ -263,18 +273,27 @@ class Specialized(Finishing):
     def _fill(self, over_k: ir.Operation, k: ir.Value, turn: Turn) -> None:
         """Has what is copied in boxes for a step copied to its slot, which is empty."""
         self._values[body(over_k).arguments[0]] = k
-        self._ring.expect(turn, sum(self._tiles[number].bytes for number in self._maps))
+        barrier = self._expect(turn)
         for number in self._maps:
-            self._copy(number, self._start_of(turn, number), self._ring.full(turn.slot))
+            self._copy(number, self._start_of(turn, number), barrier)
 
     def _start_of(self, turn: Turn, number: int) -> Index:
         """Where a tile of a slot starts: that of A (0), or of a B."""
         return add(mul(turn.slot, self._slot_bytes), self._places[number])
 
+    def _expect(self, turn: Turn) -> ir.Value:
+        """Says how many bytes fill a slot; returns the barrier object that their copies tell."""
+        self._ring.expect(turn, sum(self._tiles[number].bytes for number in self._maps))
+        return self._ring.full(turn.slot)
+
+    def _origin(self, number: int) -> list[Index]:
+        """Where in A (0), or in a B, a block's tile starts: in the batch, and in the matrix."""
+        return place_of(self._reads[number].operands[0], self._of)
+
     def _copy(self, number: int, start: Index, barrier: ir.Value) -> None:
         """Begins the copies of the boxes of A (0), or of a B, to where its tile starts."""
         read, tile = self._reads[number], self._tiles[number]
-        *entry, row, column = place_of(read.operands[0], self._of)
+        *entry, row, column = self._origin(number)
         inner, outer = (column, row) if staging.neighbors(read.operands[0]) == 1 else (row, column)
         mask = None
         if tile.parts > 1:
@@ -287,7 +306,13 @@ class Specialized(Finishing):
             target = cluster_address(shared.pointer(self._memory, add(start, part * tile.box_bytes)))
             coordinates = [div(add(inner, part * tile.inner), tile.packed), outer, *reversed(entry)]
             nvvm.cp_async_bulk_tensor_shared_cluster_global(
-                target, self._maps[number], [*map(shared.as_i32, coordinates)], barrier, [], multicast_mask=mask
+                target,
+                self._maps[number],
+                [*map(shared.as_i32, coordinates)],
+                barrier,
+                [],
+                multicast_mask=mask,
+                group=self._of_pair,
             )
 
     def _sharers(self, number: int, below: Index, beside: Index) -> ir.Value:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from tilewright.errors import ScheduleError
 from tilewright.mlir import ir
 from tilewright.schedules import steps
-from tilewright.schedules.gpu.warpgroup import WARP_GROUP, Swappable
+from tilewright.schedules.gpu.warpgroup import FLAG_BYTES, MOST_BLOCKS, SUM_BYTES, WARP_GROUP, Swappable
 from tilewright.schedules.steps import block_tile, sharing
 from tilewright.spec import MatmulSpec
 
@@ -21,6 +21,8 @@ _GRANULE = 16
 _MOST_COLUMNS = 256
 """Columns that an instruction multiplies at most."""
 _LEAST_STAGES = 2
+_PAIR = 2
+"""Blocks that multiply together."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,6 +38,10 @@ class TensorMemoryTile(Swappable):
         swapped: Whether C is computed as the transpose of the product of the transposes: instructions have 128 rows, which are then
             columns of C, and as few columns as 16, which are rows of C.
         cluster: Blocks of a cluster: 2 below one another share the tile of B, of which each has one half copied to both.
+        pair: Whether the two blocks of a cluster multiply together: each has its own rows of A, half of B, and its own rows of sums.
+        split: Parts of K: so many blocks, a cluster, sum a tile up together.
+        streamed: Whether blocks divide the steps over K of the last tiles evenly among them (stream-K), where these would fill the chip
+            in part; sums of the same tile are added up through memory.
         band: Rows of tiles that blocks go through together, column by column, so that what they read is still in the L2 cache.
     """
 
@@ -46,6 +52,9 @@ class TensorMemoryTile(Swappable):
     buffers: int = 2
     swapped: bool = False
     cluster: int = 1
+    pair: bool = False
+    split: int = 1
+    streamed: bool = False
     band: int = 8
 
     def __post_init__(self) -> None:
@@ -68,10 +77,20 @@ class TensorMemoryTile(Swappable):
             )
         if self.stages < _LEAST_STAGES:
             raise ScheduleError(f"{self.stages} stages", where="schedule parameters", expected="at least 2")
-        if self.cluster not in (1, 2) or (self.cluster > 1 and self.swapped):
-            raise ScheduleError(
-                f"cluster={self.cluster}", where="schedule parameters", expected="1, or 2 where nothing is swapped"
-            )
+        self._check_blocks()
+
+    def _check_blocks(self) -> None:
+        wrong = None
+        if self.cluster not in (1, 2) or (self.cluster > 1 and (self.swapped or self.split > 1)):
+            wrong = f"cluster={self.cluster}", "1, or 2 where nothing is split or swapped"
+        elif self.pair and (self.cluster != _PAIR or self.down != LANES or self.across % (_PAIR * _GRANULE)):
+            wrong = "pair", f"cluster={_PAIR}, bm={LANES}, and bn a multiple of {_PAIR * _GRANULE}"
+        elif self.streamed and self.split > 1:
+            wrong = "streamed", "no split"
+        elif not 1 <= self.split <= MOST_BLOCKS:
+            wrong = f"split={self.split}", f"at most {MOST_BLOCKS}"
+        if wrong:
+            raise ScheduleError(wrong[0], where="schedule parameters", expected=wrong[1])
 
     @property
     def threads(self) -> int:
@@ -86,7 +105,7 @@ class TensorMemoryTile(Swappable):
     @property
     def blocks(self) -> int:
         """Blocks of a cluster."""
-        return self.cluster
+        return self.cluster * self.split
 
     @property
     def beside(self) -> int:
@@ -99,14 +118,14 @@ class TensorMemoryTile(Swappable):
         return self.cluster
 
     @property
-    def split(self) -> int:
-        """Blocks of a cluster that have the same tile."""
-        return 1
+    def held_columns(self) -> int:
+        """Columns of B that a block has in its shared memory."""
+        return self.bn // _PAIR if self.pair else self.bn
 
     @property
-    def streamed(self) -> bool:
-        """Whether blocks divide the steps of the last tiles among them."""
-        return False
+    def workspace(self) -> int:
+        """Bytes of memory, zeros at first, that a block of a launch leaves sums of a tile in for others; and flags that they are there."""
+        return self.bm * self.bn * SUM_BYTES + FLAG_BYTES if self.streamed else 0
 
     @property
     def fetched(self) -> bool:
@@ -137,7 +156,14 @@ def tensor_memory(spec: MatmulSpec, sizes: TensorMemoryTile) -> ir.Module:
     with steps.script() as script:
         blocks = block_tile.tile(script, spec, sizes.bm, sizes.bn, sizes.bk)
         sharing.specialize_warps(
-            blocks, buffers=sizes.buffers, cluster=sizes.cluster, swapped=sizes.swapped, band=sizes.band
+            blocks,
+            buffers=sizes.buffers,
+            cluster=sizes.cluster,
+            pair=sizes.pair,
+            split=sizes.split,
+            streamed=sizes.streamed,
+            swapped=sizes.swapped,
+            band=sizes.band,
         )
         sharing.pipeline(blocks, sizes.stages)
     return script.module

@@ -43,7 +43,7 @@ BOX_ALIGNMENT = 1024
 """Bytes at whose multiples the pattern of a box's swizzle starts."""
 _MOST_BOX_BYTES = WARP_ROWS * ROW_BYTES
 """Of a box of C."""
-_MOST_BLOCKS = 8
+MOST_BLOCKS = 8
 """Blocks of a cluster at most, on every chip."""
 
 
@@ -75,8 +75,8 @@ def _fits(group: int, step: int) -> bool:
     return not group or (group % _HELD_DEPTH == 0 and max(step, group) % min(step, group) == 0)
 
 
-def check_atoms(spec: MatmulSpec, bm: int, bn: int) -> None:
-    """Checks that operands whose neighbors lie across K are whole swizzle patterns.
+def check_atoms(spec: MatmulSpec, bm: int, bn: int, parts: int = 1) -> None:
+    """Checks that operands whose neighbors lie across K are whole swizzle patterns, also where blocks hold one of `parts` of B each.
 
     Matrices in shared memory consist of whole swizzle atoms; an instruction with fewer rows or columns than one is not described.
     Source: the PTX ISA manual, "Shared Memory Matrix Layout" of wgmma and tcgen05, the table of swizzle-atom layouts.
@@ -84,15 +84,16 @@ def check_atoms(spec: MatmulSpec, bm: int, bn: int) -> None:
     Raises:
         ScheduleError: One is not.
     """
-    for name, size, matrix, across in (
-        ("bm", bm, "A", spec.transposed[0]),
-        ("bn", bn, "B", not spec.transposed[1]),
+    for name, size, matrix, across, least in (
+        ("bm", bm, "A", spec.transposed[0], atom(spec)),
+        ("bn", bn, "B", not spec.transposed[1], parts * atom(spec)),
     ):
-        if across and size % atom(spec):
+        if across and size % least:
             raise ScheduleError(
                 f"{name}={size}, and {matrix}'s neighbors lie along it",
                 where="schedule parameters",
-                expected=f"a multiple of {atom(spec)}, which are the {ROW_BYTES} bytes of a swizzle pattern",
+                expected=f"a multiple of {least}, for the {ROW_BYTES} bytes of a swizzle pattern"
+                + (" in each block" if least > atom(spec) else ""),
             )
 
 
@@ -224,8 +225,8 @@ class WarpGroupTile(Swappable):
             wrong = "fetched", "no split: blocks that have the same tile finish a part of it each"
         elif {self.cluster, self.beside} - {1, 2} or (self.shared > 1 and (self.swapped or self.split > 1)):
             wrong = f"cluster={self.cluster}, beside={self.beside}", "1, or 2 where nothing is split or swapped"
-        elif self.split > _MOST_BLOCKS:
-            wrong = f"split={self.split}", f"at most {_MOST_BLOCKS}"
+        elif self.split > MOST_BLOCKS:
+            wrong = f"split={self.split}", f"at most {MOST_BLOCKS}"
         elif self.promote not in (0, 1) or not sums_fit(self.summed, self.across, promote=bool(self.promote)):
             wrong = (
                 "promote",

@@ -3,14 +3,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
-from math import prod
+from math import inf, prod
 from types import MappingProxyType
-from typing import Any
+from typing import Any, TypeVar
 
 from tilewright.errors import ScheduleError
+from tilewright.schedules.gpu.tensor_memory import TensorMemoryTile
 from tilewright.schedules.gpu.warpgroup import (
     ROW_BYTES,
     ROWS,
@@ -27,6 +28,8 @@ from tilewright.schedules.gpu.warpgroup_time import Work, cycles, least_cycles, 
 from tilewright.schedules.steps.block_tile import with_sizes
 from tilewright.spec import MatmulSpec
 from tilewright.targets.gpu import GpuTarget
+
+Made = TypeVar("Made", WarpGroupTile, TensorMemoryTile)
 
 _ROWS, _COLUMNS, _FEWER_COLUMNS = 128, 256, 128
 """Of tiles: 64x256 sums of a consumer are as many as fit into its registers."""
@@ -115,12 +118,7 @@ def check(spec: MatmulSpec, target: GpuTarget, made: WarpGroupTile) -> None:
             where="schedule parameters",
             expected=f"a multiple of {_INTEGER_COLUMNS} above {_FREE_COLUMNS}",
         )
-    if made.streamed and spec.batch_axes:
-        raise ScheduleError(
-            "streamed=1, and products of a batch",
-            where="schedule parameters",
-            expected="streamed=0: other products keep a chip busy where tiles of one do not",
-        )
+    check_streamed(spec, made)
     if made.beside > 1 and spec.gathers:
         raise ScheduleError(
             "beside=2, and rows of A are gathered",
@@ -152,6 +150,16 @@ def _boxes(spec: MatmulSpec, made: WarpGroupTile) -> int:
     return made.boxes_of_c(_bytes_of_c(spec)) if made.fetched else _BOX_BYTES * made.consumers
 
 
+def check_streamed(spec: MatmulSpec, made: WarpGroupTile | TensorMemoryTile) -> None:
+    """Raises `ScheduleError` where blocks would divide the steps of tiles of a batch."""
+    if made.streamed and spec.batch_axes:
+        raise ScheduleError(
+            "streamed=1, and products of a batch",
+            where="schedule parameters",
+            expected="streamed=0: other products keep a chip busy where tiles of one do not",
+        )
+
+
 def _slot(spec: MatmulSpec, rows: int, columns: int, depth: int) -> int:
     """Bytes of the tiles of a step."""
     return (rows * spec.a_stored.bits + spec.products * columns * spec.b_stored.bits) * depth // 8
@@ -159,7 +167,7 @@ def _slot(spec: MatmulSpec, rows: int, columns: int, depth: int) -> int:
 
 def ranked(spec: MatmulSpec, target: GpuTarget) -> list[WarpGroupTile]:
     """The sizes that the model compares for a product, the fastest by its prediction first; none where not all extents are known."""
-    work = _work(spec)
+    work = work_of(spec)
     if work is None:
         return []
     usual = sizes(spec, target, {"cluster": 1})
@@ -178,32 +186,45 @@ def of_call(spec: MatmulSpec, target: GpuTarget, called: MatmulSpec) -> Mapping[
         target: Its target.
         called: The spec with the extents of the call.
     """
-    work = _work(called)
+    work = work_of(called)
+    fetching = [{**each, "fetched": 1} for each in _MENU] if work is not None and work.fetchable else []
+    return of_menu([*_MENU, *fetching], work, lambda given: sizes(spec, target, given), _cost)
+
+
+def _cost(work: Work, made: WarpGroupTile) -> float:
+    """Cycles that a call would take; sizes that fetch what is added to C are none where too few steps are copied ahead."""
+    return inf if made.fetched and made.stages < _FETCHED_STAGES else cycles(work, made)
+
+
+def of_menu(
+    menu: Sequence[Mapping[str, int]],
+    work: Work | None,
+    make: Callable[[Mapping[str, int]], Made],
+    cost: Callable[[Work, Made], float],
+) -> Mapping[str, int]:
+    """Those of a menu that a call takes, as `of_call` has it; `make` makes sizes of some by name, of which `cost` predicts the cycles."""
     if work is None:
         return {}
-    usual = cycles(work, sizes(spec, target, {}))
+    usual = cost(work, make({}))
     found: list[tuple[float, int]] = []
-    menu = [*_MENU, *({**each, "fetched": 1} for each in _MENU)] if work.fetchable else _MENU
     for number, given in enumerate(menu):
         with suppress(ScheduleError):  # Not all go with all types and layouts.
-            made = sizes(spec, target, given)
-            if made.fetched and made.stages < _FETCHED_STAGES:
-                continue
+            made = make(given)
             if made.split * _LEAST_STEPS * made.bk <= work.k or made.split == 1:
-                found.append((cycles(work, made), number))
+                found.append((cost(work, made), number))
     time, best = min(found, default=(usual, 0))
     return menu[best] if time * _NEARLY < usual else {}
 
 
 def predicted(spec: MatmulSpec, made: WarpGroupTile) -> float | None:
     """The model's prediction of the cycles of a product with some sizes; None where not all extents are known."""
-    work = _work(spec)
+    work = work_of(spec)
     return None if work is None else cycles(work, made)
 
 
 def least(spec: MatmulSpec) -> float | None:
     """The cycles that no kernel is faster than; None where not all extents are known."""
-    work = _work(spec)
+    work = work_of(spec)
     return None if work is None else least_cycles(work)
 
 
@@ -214,7 +235,7 @@ def _shape(spec: MatmulSpec, target: GpuTarget, usual: Mapping[str, int]) -> dic
     leaves no sums in memory, the one of the fewest parts of K, then one of pairs of blocks at most, and then the one that moves the fewest
     bytes, which also take power.
     """
-    work = _work(spec)
+    work = work_of(spec)
     if work is None:
         return _open_shape(spec)
     predicted = [(cycles(work, each), traffic(work, each), each) for each in _candidates(spec, work, usual)]
@@ -308,7 +329,7 @@ def _few(spec: MatmulSpec, m: int) -> int:
     return max(granule, -(-m // granule) * granule)
 
 
-def _work(spec: MatmulSpec) -> Work | None:
+def work_of(spec: MatmulSpec) -> Work | None:
     """What is to be done; None where the spec does not tell, or where there is nothing."""
     extents = (spec.m, spec.n, spec.k, *spec.batch)
     known = [each for each in extents if isinstance(each, int) and each]

@@ -11,7 +11,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
 
+from tilewright.schedules.gpu.tensor_memory import TensorMemoryTile
 from tilewright.schedules.gpu.warpgroup import ROWS, SUM_BYTES, WARP_GROUP, WarpGroupTile
+
+Tile = WarpGroupTile | TensorMemoryTile
+"""Sizes whose blocks go on from tile to tile."""
 
 DEPTH_BYTES = 32
 """Bytes along K of an instruction."""
@@ -24,11 +28,6 @@ SHARED_BYTES = 128
 L2_BYTES_EACH, L2_BYTES = 64, 6154
 """From the L2 cache a cycle, to a multiprocessor and to all of them. Source: the model of DeepGEMM for this chip (its
 ``heuristics/sm90.hpp``): 8 TB/s at 1.3 GHz."""
-_MEMORY_BYTES = 2623
-"""Of memory a cycle. Source: NVIDIA's data sheet of the H200: 4.8 TB/s, at 1.83 GHz."""
-_GPCS: Mapping[int, int] = MappingProxyType({16: 6, 18: 2})
-"""How many groups there are of so many multiprocessors; a cluster is in one of them. An assumption: chips differ in what is switched
-off. Source: "NVIDIA H100 Tensor Core GPU Architecture": 8 groups of at most 18, of which 132 are on."""
 _STEP_CYCLES = 300
 """An estimate: the loop of the thread that copies has some 55 instructions a step in the machine code, of one warp."""
 _TILE_CYCLES = 1000
@@ -57,6 +56,30 @@ _PIECE_BYTES, _PIECE_CYCLES = 16, 20
 """Bytes that a thread copies at once of rows that are gathered; and an estimate of the instructions that it takes for them, one a cycle."""
 _TRANSPOSED = 2
 """An estimate: how much longer a tile takes to store when columns of instructions are rows of C, whose boxes are 32 bytes wide."""
+
+
+@dataclass(frozen=True, slots=True)
+class Chip:
+    """What multiprocessors have in common.
+
+    Attributes:
+        gpcs: How many groups there are of so many multiprocessors; a cluster is in one of them. Chips differ in what is switched off.
+        l2_bytes: From the L2 cache a cycle, to all of them.
+        memory_bytes: Of memory a cycle.
+    """
+
+    gpcs: Mapping[int, int]
+    l2_bytes: float
+    memory_bytes: float
+
+    def resident(self, blocks: int) -> int:
+        """Clusters of so many blocks that are on the chip at the same time, a block a multiprocessor."""
+        return sum(count * (size // blocks) for size, count in self.gpcs.items())
+
+
+_CHIP = Chip(gpcs=MappingProxyType({16: 6, 18: 2}), l2_bytes=L2_BYTES, memory_bytes=2623)
+"""Memory: NVIDIA's data sheet of the H200: 4.8 TB/s, at 1.83 GHz. Groups are an assumption. Source: "NVIDIA H100 Tensor Core GPU
+Architecture": 8 groups of at most 18, of which 132 are on."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,27 +128,46 @@ class Work:
 
 def resident(blocks: int) -> int:
     """Clusters of so many blocks that are on the chip at the same time, a block a multiprocessor."""
-    return sum(count * (size // blocks) for size, count in _GPCS.items())
+    return _CHIP.resident(blocks)
 
 
 def cycles(work: Work, sizes: WarpGroupTile) -> float:
     """Cycles that a product would take: the longest of what multiprocessors, the L2 cache and memory take, and a tile's end."""
+    return cycles_on(_CHIP, work, sizes, _step_cycles(work, sizes))
+
+
+def cycles_on(chip: Chip, work: Work, sizes: Tile, step: float, *, overlaps: bool = False, added: float = 0) -> float:
+    """The same on a chip, where a step over K of a multiprocessor takes `step` cycles.
+
+    Args:
+        chip: The chip.
+        work: The product.
+        sizes: Of its tiles.
+        step: Cycles.
+        overlaps: Whether a tile is finished while the next one is summed up.
+        added: Bytes a cycle at most of sums of others that a multiprocessor adds; 0 for as many as the L2 cache gives.
+    """
     tiles = _tiles(work, sizes)
-    places = resident(sizes.blocks)
+    places = chip.resident(sizes.blocks)
     steps = -(-work.k // (sizes.bk * sizes.split))
     end = _TILE_CYCLES + sizes.bm * sizes.bn * work.bytes_out / _C_BYTES * (_TRANSPOSED if sizes.swapped else 1)
     end += _added_cycles(work, sizes)
     if sizes.split > 1:
         end += _SPLIT_CYCLES + work.products * sizes.bm * sizes.bn * SUM_BYTES * (1 / SHARED_BYTES + 1 / _FAR_BYTES)
-    rounds = -(-tiles // places) * (steps * _step_cycles(work, sizes) + end)
-    processors = _streamed_cycles(work, sizes, end) if sizes.streamed else rounds
+    rounds = -(-tiles // places)
+    # Sums of parts of K lie where the next tile's would be copied to: nothing goes on meanwhile.
+    if overlaps and sizes.split == 1:
+        all_rounds = rounds * max(steps * step, end) + min(steps * step, end)
+    else:
+        all_rounds = rounds * (steps * step + end)
+    processors = _streamed_cycles(chip, work, sizes, step, end, added) if sizes.streamed else all_rounds
     active = (places if sizes.streamed else min(tiles, places)) * sizes.blocks
-    memory = work.memory_bytes / min(_MEMORY_BYTES, _MEMORY_BYTES_EACH * active)
+    memory = work.memory_bytes / min(chip.memory_bytes, _MEMORY_BYTES_EACH * active)
     read = traffic(work, sizes) + work.batch * work.m * work.n * work.bytes_added
-    return max(processors, end + read / L2_BYTES, end + memory)
+    return max(processors, end + read / chip.l2_bytes, end + memory)
 
 
-def _added_cycles(work: Work, sizes: WarpGroupTile) -> float:
+def _added_cycles(work: Work, sizes: Tile) -> float:
     """Cycles that a tile's end takes for what is added to its sums: less where it is in shared memory by then."""
     fetched = work.bytes_out if sizes.fetched else 0
     cycles = sizes.bm * sizes.bn * fetched / _C_BYTES
@@ -134,16 +176,18 @@ def _added_cycles(work: Work, sizes: WarpGroupTile) -> float:
     return cycles
 
 
-def _streamed_cycles(work: Work, sizes: WarpGroupTile, end: float) -> float:
+def _streamed_cycles(chip: Chip, work: Work, sizes: Tile, step: float, end: float, added: float) -> float:
     """Cycles of a multiprocessor where blocks divide the steps of the last tiles: it leaves sums, and adds those of others."""
-    tiles, places, steps = _tiles(work, sizes), resident(sizes.blocks), -(-work.k // sizes.bk)
+    tiles, places, steps = _tiles(work, sizes), chip.resident(sizes.blocks), -(-work.k // sizes.bk)
     whole = tiles // places - (tiles > places and tiles % places > 0)
     left = tiles - whole * places
     own = -(-left * steps // places)
-    moves = 1 + -(-steps // own) if left else 0
-    moved = work.products * sizes.bm * sizes.bn * SUM_BYTES / min(L2_BYTES_EACH, L2_BYTES / (places * sizes.blocks))
-    all_steps = (whole * steps + own) * _step_cycles(work, sizes)
-    return all_steps + (whole + -(-left // places)) * end + moves * (moved + _MOVE_CYCLES)
+    others = -(-steps // own) if left else 0
+    sums = work.products * sizes.bm * sizes.bn * SUM_BYTES
+    rate = min(L2_BYTES_EACH, chip.l2_bytes / (places * sizes.blocks))
+    all_steps = (whole * steps + own) * step + (whole + -(-left // places)) * end
+    moved = (sums / rate + _MOVE_CYCLES) * (left > 0) + others * (sums / min(rate, added or rate) + _MOVE_CYCLES)
+    return all_steps + moved
 
 
 def least_cycles(work: Work) -> float:
@@ -151,10 +195,10 @@ def least_cycles(work: Work) -> float:
     products = (
         work.products * work.batch * work.m * work.n * work.k * work.bytes_in / (ROWS * COLUMNS_A_CYCLE * DEPTH_BYTES)
     )
-    return max(products / resident(1), work.memory_bytes / _MEMORY_BYTES)
+    return max(products / resident(1), work.memory_bytes / _CHIP.memory_bytes)
 
 
-def traffic(work: Work, sizes: WarpGroupTile) -> float:
+def traffic(work: Work, sizes: Tile) -> float:
     """Bytes of A and B that leave the L2 cache, what lies outside of them included."""
     blocks = _tiles(work, sizes) * sizes.shared
     return blocks * (sizes.bm / sizes.beside * work.bytes_in + sizes.bn / sizes.cluster * work.bytes_of_b) * work.k
@@ -182,7 +226,7 @@ def _step_cycles(work: Work, sizes: WarpGroupTile) -> float:
     return max(products, shared, made, copied / L2_BYTES_EACH, _STEP_CYCLES + own, _COPY_CYCLES / (sizes.stages - 1))
 
 
-def _tiles(work: Work, sizes: WarpGroupTile) -> int:
+def _tiles(work: Work, sizes: Tile) -> int:
     """Tiles, or groups of them where blocks of a cluster share those of A or B."""
     rows, columns = -(-work.m // sizes.bm), -(-work.n // sizes.bn)
     return -(-rows // sizes.cluster) * -(-columns // sizes.beside) * work.batch

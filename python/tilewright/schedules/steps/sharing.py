@@ -86,7 +86,17 @@ def specialize_warp_groups(
     )
 
 
-def specialize_warps(blocks: Handle, *, buffers: int, cluster: int = 1, swapped: bool = False, band: int = 8) -> None:
+def specialize_warps(
+    blocks: Handle,
+    *,
+    buffers: int,
+    cluster: int = 1,
+    pair: bool = False,
+    split: int = 1,
+    streamed: bool = False,
+    swapped: bool = False,
+    band: int = 8,
+) -> None:
     """Lets one warp of a block copy tiles, one multiply them with sums in tensor memory, and four finish the sums.
 
     What the clauses say is in `tensor_memory.TensorMemoryTile`. Before, as for `share_among_threads`: ``for k: sums += a * b``. After::
@@ -101,7 +111,9 @@ def specialize_warps(blocks: Handle, *, buffers: int, cluster: int = 1, swapped:
         if one of the last four:
             for (i, j) in my tiles: await summed[buffer];  C[...] = f(sums[buffer]), by boxes;  release buffer
     """
-    ours.tilewright_specialize_warps(blocks, buffers, cluster=cluster, swapped=swapped, band=band)
+    ours.tilewright_specialize_warps(
+        blocks, buffers, cluster=cluster, pair=pair, split=split, streamed=streamed, swapped=swapped, band=band
+    )
 
 
 def pipeline(blocks: Handle, stages: int) -> None:
