@@ -97,7 +97,7 @@ def quantize_weights(
     Magnitudes of scales are rounded up to their type, so that half a scale bounds errors in either case, but for the rounding of f32.
 
     Args:
-        w: The weights: N × K, as layout "nt" stores B, or, with `axis` 0, K × N.
+        w: The weights, in an array of any library: N × K, as layout "nt" stores B, or, with `axis` 0, K × N.
         type: "i4", "u4", "i8" or "u8"; the unsigned ones are not symmetric.
         group: Elements along K that share a scale, a multiple of 16; 0: all, for a scale of each column of C.
         symmetric: Without zero points.
@@ -161,7 +161,7 @@ def mx_quantize(x: NDArray[Any], type: str = "f8E4M3FN", axis: int = 1) -> Quant
     Source: OCP Microscaling Formats (MX) Specification, version 1.0 (2023), sections 5.2, 5.3 and 6.3.
 
     Args:
-        x: A matrix of floats: A as M × K, B as N × K (layout "nt"); with `axis` 0 transposed.
+        x: A matrix of floats, in an array of any library: A as M × K, B as N × K (layout "nt"); with `axis` 0 transposed.
         type: "f8E4M3FN", "f8E5M2" or "f4E2M1FN".
         axis: Which axis is K.
 
@@ -201,9 +201,12 @@ def _largest(element: Any) -> Any:  # noqa: ANN401 - a type of numpy's or ml_dty
 
 
 def _matrix(w: object, *, finite: bool = True) -> NDArray[Any]:
-    """A matrix as float64."""
+    """A matrix, in an array of any library, as float64."""
     import numpy as np
 
+    from tilewright.standalone import _native
+
+    w = _native.array_view(w, "w")
     if not isinstance(w, np.ndarray) or w.ndim != 2:
         found = f"has {w.ndim} dimensions" if isinstance(w, np.ndarray) else f"is a {w.__class__.__name__}"
         raise OperandError(found, operand="w", expected="an array of two dimensions")

@@ -98,6 +98,21 @@ def parameters_and_inference() -> None:
 
 
 @case
+def references_and_quantizers() -> None:
+    a, b = A.bfloat16(), B.bfloat16()
+    spec = tw.MatmulSpec(4, 5, 6, a="bf16", c="f32")
+    exact, bound = tw.reference(spec, a, b), tw.error_bound(spec, a, b)
+    assert (abs(tw.compile(spec)(a, b).double().numpy() - exact) <= bound).all()
+    w = torch.rand(8, 64)
+    for made, numpys in (
+        (tw.quantize_weights(w, "i8", 32), tw.quantize_weights(w.numpy(), "i8", 32)),
+        (tw.mx_quantize(w), tw.mx_quantize(w.numpy())),
+    ):
+        np.testing.assert_array_equal(made.codes, numpys.codes)
+        np.testing.assert_array_equal(made.scales, numpys.scales)
+
+
+@case
 def what_lies_elsewhere() -> None:
     made: dict[str, Callable[[], Any]] = {
         "layout other than torch.strided": A.to_sparse,

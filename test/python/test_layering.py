@@ -25,7 +25,7 @@ LEAVES = {
     "dtypes": ("errors",),
     "nibbles": ("dims", "errors", "dtypes"),
     "operand": ("dtypes", "nibbles"),
-    "quantized": ("errors", "dtypes", "nibbles"),
+    "quantized": ("errors", "dtypes", "nibbles", "standalone"),
     "gguf": ("errors", "dtypes", "nibbles", "quantized", "gguf_blocks"),
     "gguf_blocks": (),
     "groups": ("dims", "errors", "dtypes", "expressions", "entries"),

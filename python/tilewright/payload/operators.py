@@ -8,6 +8,7 @@ far a right kernel may be off.
 from __future__ import annotations
 
 from importlib import import_module
+from itertools import zip_longest
 from typing import Any
 
 import numpy as np
@@ -19,6 +20,7 @@ from tilewright.errors import OperandError
 from tilewright.operator_specs import OperatorSpec
 from tilewright.payload import reference as products
 from tilewright.spec import MatmulSpec
+from tilewright.standalone import _native
 
 
 def reference(spec: MatmulSpec | OperatorSpec, *operands: Any, c: NDArray[Any] | None = None) -> NDArray[Any]:  # noqa: ANN401
@@ -26,12 +28,13 @@ def reference(spec: MatmulSpec | OperatorSpec, *operands: Any, c: NDArray[Any] |
 
     Args:
         spec: What to compute: a product, as `payload.reference.reference` has it, or an operator.
-        *operands: All operands in the order of the call, of the spec's shapes and types.
+        *operands: All operands in the order of the call, of the spec's shapes and types, in arrays of any library, as calls take them.
         c: For a product with beta 1, and only then, the former C.
 
     Raises:
         OperandError: A shape or an element type is not that of the spec.
     """
+    operands, c = _seen(spec, operands, c)
     if isinstance(spec, OperatorSpec):
         return _known(spec, operands, c)[0]
     return products.reference(spec, *operands, c=c)
@@ -46,6 +49,7 @@ def error_bound(
 
     `payload.reference.error_bound` says what it is for products; those of operators are made of it.
     """
+    operands, c = _seen(spec, operands, c)
     if isinstance(spec, OperatorSpec):
         return _known(spec, operands, c)[1]
     return products.error_bound(spec, *operands, c=c)
@@ -57,9 +61,17 @@ def known(
     c: NDArray[Any] | None = None,
 ) -> tuple[NDArray[Any], NDArray[np.float64]]:
     """`reference` and `error_bound` at once; the arguments and errors are the same."""
+    operands, c = _seen(spec, operands, c)
     if isinstance(spec, OperatorSpec):
         return _known(spec, operands, c)
     return products.reference(spec, *operands, c=c), products.error_bound(spec, *operands, c=c)
+
+
+def _seen(spec: MatmulSpec | OperatorSpec, operands: tuple[Any, ...], c: Any) -> tuple[tuple[Any, ...], Any]:  # noqa: ANN401
+    """The memory of operands and of C as numpy's arrays; what is no array as it is."""
+    names = [each.name for each in spec.operands]
+    named = zip_longest(operands, names[: len(operands)], fillvalue="a further operand")
+    return tuple(_native.array_view(each, name) for each, name in named), _native.array_view(c, "c")
 
 
 def _known(
