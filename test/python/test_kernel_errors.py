@@ -95,7 +95,7 @@ def test_adding_to_nothing():
     [
         (A, A, tw.OperandError, "operand b: has 3 rows"),
         (A, 5, tw.OperandError, "operand b: has no dimensions"),
-        (A, "b", tw.OperandError, "operand b: has no dimensions"),
+        (A, "b", tw.OperandError, "operand b: is a str of which numpy makes no array"),
         (A.astype(object), B, tw.OperandError, "operand b: is of float32, and a of object"),
     ],
 )

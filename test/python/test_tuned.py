@@ -91,15 +91,19 @@ def test_no_record_of_another_machine_is_used(records, digest):
     assert all(lookup.find(SPEC, other, 1) for other in others)
 
 
-def test_a_look_up_takes_less_than_fifty_microseconds(records, digest):
-    """The quickest of some hundred: other programs that run meanwhile only make others slower."""
+def test_a_look_up_takes_less_time_than_to_make_a_spec(records, digest):
+    """Which is about 80 microseconds on Zen 3. The three are timed in turn, as the clock may change, and of each the quickest counts."""
     with Database(records) as found:
         found.add([won(digest, moment=f"2026-11-{day:02}T06:00:00.000000Z") for day in range(1, 29)])
-    quickest = min(timeit.repeat(lambda: lookup.find(SPEC, HOST, 1), number=1, repeat=500))
-    assert quickest < 50e-6
-    assert min(timeit.repeat(lambda: lookup.find(replace(SPEC, m=63), HOST, 1), number=1, repeat=500)) < 50e-6 + min(
-        timeit.repeat(lambda: replace(SPEC, m=63), number=1, repeat=500)
+    calls = (
+        lambda: lookup.find(SPEC, HOST, 1),
+        lambda: lookup.find(replace(SPEC, m=63), HOST, 1),
+        lambda: replace(SPEC, m=63),
     )
+    rounds = [[timeit.timeit(call, number=1) for call in calls] for _ in range(1500)]
+    known, new, made = (min(each) for each in zip(*rounds, strict=True))
+    assert known < made
+    assert new - made < made
 
 
 def test_other_specs_and_threads_have_no_record(records, digest):

@@ -55,8 +55,9 @@ def _rules(spec: MatmulSpec, target: Target, threads: int) -> Iterator[_Rule]:
     if threads > 1 and select.row(large).threaded:  # Code for few rows or columns is not shared, so this comes first.
         work = (Test("mnk", _shared_work(spec, target)), Test("m", pays.ROWS_TO_PACK))
         tall = open_extents.tall(spec, target)
-        if select.first(spec, representative(spec, tall.typical), target) == "unpacked":
-            yield work, "unpacked", tall
+        name = select.first(spec, representative(spec, tall.typical), target)
+        if tall in select.row(name).variants(spec, target):
+            yield work, name, tall
         yield from _in_depths(spec, work, large if select.row(large).own_vectors else select.PANELS, Variant())
     # Unpacked, narrow elements are multiplied in whole steps, or widened.
     step = target.dots(*spec.multiplied)[-1].step if spec.widens else 1
