@@ -91,8 +91,8 @@ def test_no_record_of_another_machine_is_used(records, digest):
     assert all(lookup.find(SPEC, other, 1) for other in others)
 
 
-def test_a_look_up_takes_less_time_than_to_make_a_spec(records, digest):
-    """Which is about 80 microseconds on Zen 3. The three are timed in turn, as the clock may change, and of each the quickest counts."""
+def test_a_look_up_takes_less_than_fifty_microseconds(records, digest):
+    """The quickest of thousands, timed in turn until they are quick: other programs, and a clock that is low for a while, make others slower."""
     with Database(records) as found:
         found.add([won(digest, moment=f"2026-11-{day:02}T06:00:00.000000Z") for day in range(1, 29)])
     calls = (
@@ -100,10 +100,14 @@ def test_a_look_up_takes_less_time_than_to_make_a_spec(records, digest):
         lambda: lookup.find(replace(SPEC, m=63), HOST, 1),
         lambda: replace(SPEC, m=63),
     )
-    rounds = [[timeit.timeit(call, number=1) for call in calls] for _ in range(1500)]
-    known, new, made = (min(each) for each in zip(*rounds, strict=True))
-    assert known < made
-    assert new - made < made
+    quickest = [float("inf")] * len(calls)
+    for _ in range(20_000):
+        quickest = [min(timeit.timeit(call, number=1), least) for call, least in zip(calls, quickest, strict=True)]
+        known, new, made = quickest
+        if known < 50e-6 and new < 50e-6 + made:
+            break
+    assert known < 50e-6
+    assert new < 50e-6 + made
 
 
 def test_other_specs_and_threads_have_no_record(records, digest):
