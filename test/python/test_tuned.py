@@ -92,7 +92,7 @@ def test_no_record_of_another_machine_is_used(records, digest):
 
 
 def test_a_look_up_takes_less_than_fifty_microseconds(records, digest):
-    """The quickest of thousands, timed in turn until they are quick: other programs, and a clock that is low for a while, make others slower."""
+    """The quickest of thousands, until it is quick: other programs, and a clock that is low for a while, only make others slower."""
     with Database(records) as found:
         found.add([won(digest, moment=f"2026-11-{day:02}T06:00:00.000000Z") for day in range(1, 29)])
     calls = (
@@ -100,10 +100,10 @@ def test_a_look_up_takes_less_than_fifty_microseconds(records, digest):
         lambda: lookup.find(replace(SPEC, m=63), HOST, 1),
         lambda: replace(SPEC, m=63),
     )
-    quickest = [float("inf")] * len(calls)
-    for _ in range(20_000):
-        quickest = [min(timeit.timeit(call, number=1), least) for call, least in zip(calls, quickest, strict=True)]
-        known, new, made = quickest
+    known, new, made = (float("inf") for _ in calls)
+    for _ in range(400):
+        now = (min(timeit.repeat(call, number=1, repeat=50)) for call in calls)
+        known, new, made = map(min, (known, new, made), now)
         if known < 50e-6 and new < 50e-6 + made:
             break
     assert known < 50e-6
