@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import math
 import re
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -12,6 +13,12 @@ import pytest
 import tilewright as tw
 from tilewright.runtime import gpu
 from tilewright.runtime.emulated_gpu import EmulatedGpuKernel, EmulationError
+
+
+def each_case(cases: Sequence[tuple[dict[str, Any], dict[str, int]]]) -> pytest.MarkDecorator:
+    """Runs a test for each `case`, the fields of a spec, with `parameters`, sizes by name; tests are called by the spec."""
+    ids = [str(tw.MatmulSpec(**case)) for case, _ in cases]
+    return pytest.mark.parametrize(("case", "parameters"), cases, ids=ids)
 
 
 def array(operand: Any, rng: np.random.Generator, *, aligned: bool = True) -> np.ndarray:

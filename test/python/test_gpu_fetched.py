@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 import tilewright as tw
-from gpu_kernels import array, check
+from gpu_kernels import array, check, each_case
 from tilewright.emit.gpu import tool
 from tilewright.errors import ScheduleError
 from tilewright.runtime import gpu
@@ -54,9 +54,7 @@ CASES: list[tuple[dict[str, Any], dict[str, int]]] = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(
-    ("case", "parameters"), CASES, ids=lambda each: str(tw.MatmulSpec(**each)) if "m" in each else ""
-)
+@each_case(CASES)
 def test_numbers(case: dict[str, Any], parameters: dict[str, int]) -> None:
     spec = tw.MatmulSpec(**case)
     kernel = gpu.compile(spec, EMULATED, "warpgroup", parameters)

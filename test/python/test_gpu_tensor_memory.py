@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 import tilewright as tw
-from gpu_kernels import check
+from gpu_kernels import check, each_case
 from tilewright.emit import gpu_code
 from tilewright.emit.gpu import tool
 from tilewright.errors import ScheduleError
@@ -72,9 +72,7 @@ CASES: list[tuple[dict[str, Any], dict[str, int]]] = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(
-    ("case", "parameters"), CASES, ids=lambda each: str(tw.MatmulSpec(**each)) if "m" in each else ""
-)
+@each_case(CASES)
 def test_numbers(case: dict[str, Any], parameters: dict[str, int]) -> None:
     spec = tw.MatmulSpec(**case)
     kernel = gpu.compile(spec, EMULATED, "tensor_memory", parameters)

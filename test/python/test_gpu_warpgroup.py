@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 import tilewright as tw
-from gpu_kernels import array, check
+from gpu_kernels import array, check, each_case
 from tilewright.emit.gpu import assemble, tool
 from tilewright.errors import LoweringError, ScheduleError
 from tilewright.runtime import gpu
@@ -84,9 +84,7 @@ CASES: list[tuple[dict[str, Any], dict[str, int]]] = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(
-    ("case", "parameters"), CASES, ids=lambda each: str(tw.MatmulSpec(**each)) if "m" in each else ""
-)
+@each_case(CASES)
 def test_numbers(case: dict[str, Any], parameters: dict[str, int]) -> None:
     spec = tw.MatmulSpec(**case)
     kernel = gpu.compile(spec, EMULATED, "warpgroup", parameters)

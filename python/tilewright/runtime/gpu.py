@@ -90,8 +90,9 @@ def compile(
         return made
     is_open = not all(isinstance(each, int) for each in (spec.m, spec.n, spec.k, *spec.batch))
     strategy = made.metadata.schedule
-    if schedule is None and not sizes and is_open and GPU_STRATEGIES[strategy].by_call:
-        made.others = OfCalls(spec, target, strategy, lambda given: compile(spec, target, strategy, given, cache=cache))
+    model = GPU_STRATEGIES[strategy].by_call
+    if schedule is None and not sizes and is_open and model:
+        made.others = OfCalls(spec, target, model, lambda given: compile(spec, target, strategy, given, cache=cache))
     return made
 
 

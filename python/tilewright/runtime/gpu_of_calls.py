@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from importlib import import_module
 from typing import Generic, TypeVar
 
 from tilewright.spec import MatmulSpec
@@ -18,10 +19,10 @@ class OfCalls(Generic[Kernel]):
     """The kernels of one spec with other sizes, each compiled when a call first takes it."""
 
     def __init__(
-        self, spec: MatmulSpec, target: GpuTarget, strategy: str, make: Callable[[Mapping[str, int]], Kernel]
+        self, spec: MatmulSpec, target: GpuTarget, model: str, make: Callable[[Mapping[str, int]], Kernel]
     ) -> None:
-        """Compiles nothing yet; `make` compiles a kernel of the strategy with sizes by name."""
-        self._spec, self._target, self._strategy, self._make = spec, target, strategy, make
+        """Compiles nothing yet; `model` is the strategy's `by_call`, and `make` compiles a kernel of it with sizes by name."""
+        self._spec, self._target, self._model, self._make = spec, target, model, make
         self._sizes: dict[tuple[object, ...], tuple[tuple[str, int], ...]] = {}
         self._kernels: dict[tuple[tuple[str, int], ...], Kernel] = {}
 
@@ -29,13 +30,10 @@ class OfCalls(Generic[Kernel]):
         """The kernel for a call: `usual`, or another one."""
         shape = (called.m, called.n, called.k, *called.batch)
         if shape not in self._sizes:
-            from tilewright.schedules.gpu import tensor_memory_sizes, warpgroup_sizes
-
-            models = {"tensor_memory": tensor_memory_sizes, "warpgroup": warpgroup_sizes}
-
+            model = import_module(f"tilewright.schedules.gpu.{self._model}")
             if len(self._sizes) >= _MOST:
                 self._sizes.clear()
-            self._sizes[shape] = tuple(models[self._strategy].of_call(self._spec, self._target, called).items())
+            self._sizes[shape] = tuple(model.of_call(self._spec, self._target, called).items())
         sizes = self._sizes[shape]
         if not sizes:
             return usual

@@ -19,7 +19,7 @@ class GpuRow:
         short_sums: Whether its instruction adds up products of f8 in fewer bits than f32 has.
         promoted: Whether such sums are added to those of f32 after some steps.
         from_shared: Whether its instruction takes operands from shared memory, those of 8 bits and of tf32 contiguous along K.
-        by_call: Whether calls with dynamic extents choose among several sizes.
+        by_call: The module in `schedules.gpu` whose `of_call` chooses sizes for calls with dynamic extents; empty where all take the same.
         scattered: Whether threads compute where each piece of A and B is, which may be of images.
     """
 
@@ -29,17 +29,27 @@ class GpuRow:
     short_sums: bool = True
     promoted: bool = False
     from_shared: bool = False
-    by_call: bool = False
+    by_call: str = ""
     scattered: bool = False
 
 
 GPU_STRATEGIES: Mapping[str, GpuRow] = MappingProxyType(
     {
         "tensor_memory": GpuRow(
-            "tcgen05, with sums in tensor memory", "tcgen05", "mma_sync", promoted=True, from_shared=True, by_call=True
+            "tcgen05, with sums in tensor memory",
+            "tcgen05",
+            "mma_sync",
+            promoted=True,
+            from_shared=True,
+            by_call="tensor_memory_sizes",
         ),
         "warpgroup": GpuRow(
-            "wgmma, with operands by TMA", "wgmma", "mma_sync", promoted=True, from_shared=True, by_call=True
+            "wgmma, with operands by TMA",
+            "wgmma",
+            "mma_sync",
+            promoted=True,
+            from_shared=True,
+            by_call="warpgroup_sizes",
         ),
         "matrix_cores": GpuRow("AMD's matrix cores", unaligned="matrix_cores", scattered=True),
         "mma_sync": GpuRow("mma.sync, with operands by cp.async", "mma.sync", "mma_sync", scattered=True),

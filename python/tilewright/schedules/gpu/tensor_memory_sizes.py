@@ -9,8 +9,8 @@ from typing import Any
 from tilewright.schedules.gpu.tensor_memory import LANES, TensorMemoryTile
 from tilewright.schedules.gpu.tensor_memory_time import cycles
 from tilewright.schedules.gpu.warpgroup import ROW_BYTES, SUM_BYTES, atom, check_atoms
-from tilewright.schedules.gpu.warpgroup_sizes import check_streamed, of_menu, work_of
-from tilewright.schedules.gpu.warpgroup_time import Work, traffic
+from tilewright.schedules.gpu.warpgroup_sizes import check_streamed, nearly_fastest, of_menu, open_shape, work_of
+from tilewright.schedules.gpu.warpgroup_time import Work
 from tilewright.schedules.steps.block_tile import with_sizes
 from tilewright.spec import MatmulSpec
 from tilewright.targets.gpu import GpuTarget
@@ -29,8 +29,6 @@ _GRANULE = 16
 _TILE_BYTES = 192 << 10
 """Shared memory for tiles of A and B; the rest of 227 KiB holds boxes of C and barrier objects."""
 _MOST_STAGES = 8
-_NEARLY = 1.03
-"""Predictions closer than this say nothing."""
 _MENU: tuple[Mapping[str, int], ...] = (
     {"swapped": 1, "bm": 16, "bn": 128},
     {"swapped": 1, "bm": 16, "bn": 128, "split": 4},
@@ -85,20 +83,9 @@ def _shape(spec: MatmulSpec, usual: Mapping[str, int]) -> dict[str, int]:
     """
     work = work_of(spec)
     if work is None:
-        return _open_shape(spec)
-    predicted = [(cycles(work, each), traffic(work, each), each) for each in _candidates(spec, work, usual)]
-    least = min(time for time, _, _ in predicted)
-    nearly = [(each.streamed, each.split, bytes_, each) for time, bytes_, each in predicted if time <= _NEARLY * least]
-    best = min(nearly, key=lambda each: each[:3])[3]
+        return open_shape(spec, _FEW_ROWS, lambda m: {"bm": _few(spec, m), "bn": LANES}, LANES)
+    best = nearly_fastest(work, _candidates(spec, work, usual), cycles, lambda each: (each.streamed, each.split))
     return {name: int(getattr(best, name)) for name in sorted(_SHAPE)}
-
-
-def _open_shape(spec: MatmulSpec) -> dict[str, int]:
-    """The same where not all extents are known: few rows are columns of instructions, of many two blocks share the tile of B."""
-    m = spec.m if isinstance(spec.m, int) else None
-    if m is not None and m <= _FEW_ROWS:
-        return {"swapped": 1, "bm": _few(spec, m), "bn": LANES}
-    return {"cluster": 2} if m is not None and m > LANES else {}
 
 
 def _candidates(spec: MatmulSpec, work: Work, usual: Mapping[str, int]) -> Iterator[TensorMemoryTile]:

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from math import inf, prod
@@ -237,24 +237,40 @@ def _shape(spec: MatmulSpec, target: GpuTarget, usual: Mapping[str, int]) -> dic
     """
     work = work_of(spec)
     if work is None:
-        return _open_shape(spec)
-    predicted = [(cycles(work, each), traffic(work, each), each) for each in _candidates(spec, work, usual)]
-    least = min(time for time, _, _ in predicted)
-    nearly = [
-        (each.streamed, each.split, each.shared > _PAIR, each.fetched, bytes_, each)
-        for time, bytes_, each in predicted
-        if time <= _NEARLY * least
-    ]
-    best = min(nearly, key=lambda each: each[:5])[5]
+        return open_shape(spec, ROWS, lambda m: {"bm": _few(spec, m), "bn": _FEWER_COLUMNS}, _ROWS)
+    best = nearly_fastest(
+        work,
+        _candidates(spec, work, usual),
+        cycles,
+        lambda each: (each.streamed, each.split, each.shared > _PAIR, each.fetched),
+    )
     return {name: int(getattr(best, name)) for name in sorted(_SHAPE - {"pingpong"} | {"bk"})}
 
 
-def _open_shape(spec: MatmulSpec) -> dict[str, int]:
-    """The same where not all extents are known: few rows are columns of instructions, of many two blocks share the tile of B."""
-    m = spec.m if isinstance(spec.m, int) else None
-    if m is not None and m <= ROWS:
-        return {"swapped": 1, "bm": _few(spec, m), "bn": _FEWER_COLUMNS}
-    return {"cluster": 2} if m is not None and m > _ROWS else {}
+def nearly_fastest(
+    work: Work,
+    candidates: Iterable[Made],
+    cost: Callable[[Work, Made], float],
+    worse: Callable[[Made], tuple[int, ...]],
+) -> Made:
+    """Of sizes predicted to be nearly as fast as the fastest, the least by `worse`, and then the one that moves the fewest bytes."""
+    predicted = [(cost(work, each), each) for each in candidates]
+    least = min(time for time, _ in predicted)
+    nearly = [each for time, each in predicted if time <= _NEARLY * least]
+    return min(nearly, key=lambda each: (*worse(each), traffic(work, each)))
+
+
+def open_shape(spec: MatmulSpec, few: int, swapped: Callable[[int], dict[str, int]], rows: int) -> dict[str, int]:
+    """How tiles and blocks are shaped where not all extents are known.
+
+    Up to `few` rows are columns of instructions, in tiles of the sizes that `swapped` gives for so many; of more than the `rows` of a
+    tile, two blocks share the tile of B.
+    """
+    if not isinstance(spec.m, int):
+        return {}
+    if spec.m <= few:
+        return {"swapped": 1, **swapped(spec.m)}
+    return {"cluster": 2} if spec.m > rows else {}
 
 
 def _candidates(spec: MatmulSpec, work: Work, usual: Mapping[str, int]) -> Iterator[WarpGroupTile]:
