@@ -115,6 +115,12 @@ ROWS = (
         ("test_regions.py",),
     ),
     Mutant(
+        "schedules/steps/knobs.py",
+        "return nest(bool(spec.dynamic and now.order))",
+        "return nest(False)",
+        ("test_dynamic.py",),
+    ),
+    Mutant(
         "schedules/select.py",
         "one and divided_by(spec.k, dots[0].step)",
         "one",
