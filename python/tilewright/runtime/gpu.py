@@ -89,10 +89,11 @@ def compile(
         gpu_convolutions.check(spec, made.metadata.parameters["bm"])
         return made
     is_open = not all(isinstance(each, int) for each in (spec.m, spec.n, spec.k, *spec.batch))
-    strategy = made.metadata.schedule
-    model = GPU_STRATEGIES[strategy].by_call
-    if schedule is None and not sizes and is_open and model:
-        made.others = OfCalls(spec, target, model, lambda given: compile(spec, target, strategy, given, cache=cache))
+    if schedule is None and not sizes and is_open:
+        strategy = made.metadata.schedule
+        model = GPU_STRATEGIES[strategy].by_call
+        if model:
+            made.others = OfCalls(spec, target, model, lambda given: compile(spec, target, strategy, given, cache=cache))
     return made
 
 
