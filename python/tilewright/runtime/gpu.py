@@ -93,7 +93,9 @@ def compile(
         strategy = made.metadata.schedule
         model = GPU_STRATEGIES[strategy].by_call
         if model:
-            made.others = OfCalls(spec, target, model, lambda given: compile(spec, target, strategy, given, cache=cache))
+            made.others = OfCalls(
+                spec, target, model, lambda given: compile(spec, target, strategy, given, cache=cache)
+            )
     return made
 
 
