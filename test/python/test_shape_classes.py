@@ -121,8 +121,29 @@ def test_vectors_are_no_wider_than_the_columns_need(target, element):
     for n in range(1, 40):
         lanes = blocking.lanes_for(tw.MatmulSpec(8, n, 8, a=element.name), target)
         assert lanes <= whole
-        assert lanes >= n or lanes == whole
+        assert lanes >= n or lanes in (whole, whole // target.passes)
         assert lanes < 2 * n or lanes * element.bits == 128
+
+
+def test_halves_of_registers_waste_less_where_they_take_half_the_time():
+    chosen = {n: blocking.lanes_for(tw.MatmulSpec(1000, n, 1000), ZEN_4) for n in (16, 24, 33, 48, 56, 1000)}
+    assert chosen == {16: 16, 24: 8, 33: 8, 48: 16, 56: 8, 1000: 16}
+    assert {blocking.lanes_for(tw.MatmulSpec(1000, n, 1000), get("znver5")) for n in chosen} == {16}
+    wide, narrow = blocking.at_width(ZEN_4, dtype("f32"), 16), blocking.at_width(ZEN_4, dtype("f32"), 8)
+    assert wide is ZEN_4
+    assert (narrow.fma_per_cycle, narrow.loads_per_cycle) == (2 * wide.fma_per_cycle, 2 * wide.loads_per_cycle)
+
+
+def test_the_last_columns_are_half_a_register_where_they_fit_in():
+    spec = tw.MatmulSpec(1000, 150, 1000)
+    sizes = blocking.unpacked_blocking(spec, ZEN_4)
+    assert blocking.lanes_for(spec, ZEN_4) == 16
+    assert 150 % sizes.nr <= 8
+    assert blocking.last_lanes(spec, ZEN_4, sizes.nr) == 8
+    assert blocking.last_lanes(spec, get("znver5"), sizes.nr) == 16
+    kernel = tw.compile(spec, target="znver4", cache=False)
+    assert "ymm" in kernel.asm["asm"]
+    assert "zmm" in kernel.asm["asm"]
 
 
 def test_narrow_elements_are_multiplied_in_whole_registers():

@@ -14,29 +14,40 @@ using namespace tilewright;
 
 using Shape = SmallVector<int64_t>;
 
-static int64_t lastPiece(int64_t extent, int64_t lanes) { return extent % lanes == 0 ? lanes : extent; }
+namespace {
+/// What the pieces of a row are: registers of `lanes` elements, or of `part` of them.
+struct Widths {
+  int64_t lanes, part;
+
+  int64_t of(int64_t extent) const {
+    if (extent % lanes == 0)
+      return lanes;
+    return extent > lanes && extent % part == 0 ? part : extent;
+  }
+};
+} // namespace
 
 /// The shape of the pieces of `type`; nothing when it is one piece already.
-static std::optional<Shape> pieceShape(Type type, int64_t lanes) {
+static std::optional<Shape> pieceShape(Type type, Widths widths) {
   auto vector = dyn_cast<VectorType>(type);
   if (!vector || vector.getRank() < 2 || vector.isScalable())
     return std::nullopt;
   Shape shape(vector.getRank(), 1);
-  shape.back() = lastPiece(vector.getShape().back(), lanes);
+  shape.back() = widths.of(vector.getShape().back());
   if (vector.getShape() == ArrayRef<int64_t>(shape))
     return std::nullopt;
   return shape;
 }
 
 /// The piece of the iteration space of `contract` that one register of its accumulator covers.
-static std::optional<Shape> pieceShape(vector::ContractionOp contract, int64_t lanes) {
+static std::optional<Shape> pieceShape(vector::ContractionOp contract, Widths widths) {
   auto accumulator = dyn_cast<VectorType>(contract.getAccType());
   if (!accumulator || accumulator.isScalable())
     return std::nullopt;
   AffineMap map = contract.getIndexingMapsArray().back();
   Shape shape(map.getNumDims(), 1);
   auto last = cast<AffineDimExpr>(map.getResults().back());
-  shape[last.getPosition()] = lastPiece(accumulator.getShape().back(), lanes);
+  shape[last.getPosition()] = widths.of(accumulator.getShape().back());
   return shape;
 }
 
@@ -44,17 +55,17 @@ namespace {
 /// Splits the multi-dimensional vectors among the values that a loop carries or a branch yields.
 class Pieces {
 public:
-  Pieces(RewriterBase &rewriter, Location loc, TypeRange types, int64_t lanes)
-      : rewriter(rewriter), loc(loc), types(types.begin(), types.end()), lanes(lanes) {}
+  Pieces(RewriterBase &rewriter, Location loc, TypeRange types, Widths widths)
+      : rewriter(rewriter), loc(loc), types(types.begin(), types.end()), widths(widths) {}
 
   bool none() const {
-    return llvm::none_of(types, [&](Type type) { return pieceShape(type, lanes).has_value(); });
+    return llvm::none_of(types, [&](Type type) { return pieceShape(type, widths).has_value(); });
   }
 
   SmallVector<Value> split(ValueRange values) {
     SmallVector<Value> pieces;
     for (Value value : values) {
-      std::optional<Shape> shape = pieceShape(value.getType(), lanes);
+      std::optional<Shape> shape = pieceShape(value.getType(), widths);
       if (!shape) {
         pieces.push_back(value);
         continue;
@@ -70,7 +81,7 @@ public:
     SmallVector<Value> values;
     auto next = pieces.begin();
     for (Type type : types) {
-      std::optional<Shape> shape = pieceShape(type, lanes);
+      std::optional<Shape> shape = pieceShape(type, widths);
       if (!shape) {
         values.push_back(*next++);
         continue;
@@ -95,12 +106,12 @@ private:
   RewriterBase &rewriter;
   Location loc;
   SmallVector<Type> types;
-  int64_t lanes;
+  Widths widths;
 };
 } // namespace
 
-static void splitCarried(RewriterBase &rewriter, scf::ForOp loop, int64_t lanes) {
-  Pieces pieces(rewriter, loop.getLoc(), loop.getResultTypes(), lanes);
+static void splitCarried(RewriterBase &rewriter, scf::ForOp loop, Widths widths) {
+  Pieces pieces(rewriter, loop.getLoc(), loop.getResultTypes(), widths);
   if (pieces.none())
     return;
   rewriter.setInsertionPoint(loop);
@@ -118,8 +129,8 @@ static void splitCarried(RewriterBase &rewriter, scf::ForOp loop, int64_t lanes)
   rewriter.replaceOp(loop, pieces.join(split.getResults()));
 }
 
-static void splitYielded(RewriterBase &rewriter, scf::IfOp branch, int64_t lanes) {
-  Pieces pieces(rewriter, branch.getLoc(), branch.getResultTypes(), lanes);
+static void splitYielded(RewriterBase &rewriter, scf::IfOp branch, Widths widths) {
+  Pieces pieces(rewriter, branch.getLoc(), branch.getResultTypes(), widths);
   if (pieces.none())
     return;
   pieces.splitYield(*branch.thenBlock());
@@ -140,7 +151,7 @@ static void splitYielded(RewriterBase &rewriter, scf::IfOp branch, int64_t lanes
 DiagnosedSilenceableFailure UnrollVectorsOp::applyToOne(transform::TransformRewriter &rewriter, Operation *target,
                                                         transform::ApplyToEachResultList &results,
                                                         transform::TransformState &state) {
-  int64_t lanes = getLanes();
+  Widths widths{static_cast<int64_t>(getLanes()), static_cast<int64_t>(getPart().value_or(getLanes()))};
   SmallVector<Operation *> carriers;
   target->walk([&](Operation *op) {
     if (isa<scf::ForOp, scf::IfOp>(op) && op != target)
@@ -148,18 +159,18 @@ DiagnosedSilenceableFailure UnrollVectorsOp::applyToOne(transform::TransformRewr
   });
   for (Operation *op : carriers) {
     if (auto loop = dyn_cast<scf::ForOp>(op))
-      splitCarried(rewriter, loop, lanes);
+      splitCarried(rewriter, loop, widths);
     else
-      splitYielded(rewriter, cast<scf::IfOp>(op), lanes);
+      splitYielded(rewriter, cast<scf::IfOp>(op), widths);
   }
 
-  auto nativeShape = [lanes](Operation *op) -> std::optional<Shape> {
+  auto nativeShape = [widths](Operation *op) -> std::optional<Shape> {
     if (auto contract = dyn_cast<vector::ContractionOp>(op))
-      return pieceShape(contract, lanes);
+      return pieceShape(contract, widths);
     if (auto transfer = dyn_cast<VectorTransferOpInterface>(op))
-      return pieceShape(transfer.getVectorType(), lanes);
+      return pieceShape(transfer.getVectorType(), widths);
     if (OpTrait::hasElementwiseMappableTraits(op) && op->getNumResults() == 1)
-      return pieceShape(op->getResult(0).getType(), lanes);
+      return pieceShape(op->getResult(0).getType(), widths);
     return std::nullopt;
   };
   RewritePatternSet patterns(getContext());

@@ -112,9 +112,11 @@ def has_sums_of_products(module: ir.Module) -> bool:
 
 
 def lower_vectors(
-    lanes: int, dots: Sequence[Dot], *, fold_views: bool = True, sums_of_products: bool = False
+    lanes: int, dots: Sequence[Dot], *, part: int | None = None, fold_views: bool = True, sums_of_products: bool = False
 ) -> ir.Module:
     """The script that takes vectors of any rank to single registers of `lanes` elements, and products in dot form to `dots`.
+
+    Rows of whole vectors of `part` elements become those where they are no whole registers.
 
     Upstream has these patterns as transform ops only, not as passes. Those that make loads from views loads from what they are
     of (`fold_views`) forget how loads are aligned. With `sums_of_products`, a product is first made of each sum of elementwise products.
@@ -177,7 +179,7 @@ def lower_vectors(
                 )
         if sums_of_products:
             steps.apply(functions, sums)
-        ours.tilewright_unroll_vectors(functions, lanes)
+        ours.tilewright_unroll_vectors(functions, lanes, part=part)
         steps.clean(functions)
 
         def lower() -> None:

@@ -57,8 +57,9 @@ def body(
     function = payload_function(module, "llvm")
     run_passes(module, driver.prefetch(function, target), "llvm")
     dots = target.dots(*spec.multiplied)
+    lanes = target.lanes(spec.acc_type)
     vectors = pipelines.lower_vectors(
-        target.lanes(spec.acc_type), dots, sums_of_products=pipelines.has_sums_of_products(module)
+        lanes, dots, part=lanes // target.passes, sums_of_products=pipelines.has_sums_of_products(module)
     )
     run_own_script(module, vectors, "llvm")
     asked = decisions.number(function.operation, "unroll", 0)

@@ -98,7 +98,7 @@ _FUSED = frozenset({"fma", "avx512f", "neon", "sve", "v"})
 _LEAST_REGISTERS = 4
 RATES = (
     *("fma_per_cycle", "fma_latency", "loads_per_cycle", "issue_per_cycle"),
-    *("rates", "model_cpu", "model_note", "adds_apart", "is_level"),
+    *("rates", "model_cpu", "model_note", "adds_apart", "is_level", "passes"),
 )
 """Fields of a `Target` that say how its core issues."""
 
@@ -148,6 +148,8 @@ class Target:
         model_note: What the model has otherwise than the core, or why it is not the core's own; empty when there is nothing to say.
         is_level: The rates are those of a core that the row is not: it is a level of an instruction set, whose cores have several.
         adds_apart: Vector additions have units of their own, so that a multiply and an add start as often as a multiply-add.
+        passes: In how many passes a vector of `vector_bits` goes through units of that part of its width: narrower vectors start as
+            many times as often.
         base: For "host": the name of the row it was made from; otherwise None.
         emulation: How an emulator runs kernels (see `emulated`); None: with vectors as long as the target's machines have, where one
             has to. It decides nothing about code.
@@ -180,6 +182,7 @@ class Target:
     model_note: str = ""
     adds_apart: bool = False
     is_level: bool = False
+    passes: int = 1
     base: str | None = None
     emulation: Emulated | None = None
 

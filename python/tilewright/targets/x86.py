@@ -95,6 +95,7 @@ _ZEN_4_CORE = {
     "rates": "Zen 4: one 512-bit multiply-add of 4 cycles, and one 512-bit load, a cycle (AMD 57647)",
     "model_cpu": "znver4",
     "adds_apart": True,
+    "passes": 2,
 }
 _ZEN_5_CORE = {
     "fma_per_cycle": 2,

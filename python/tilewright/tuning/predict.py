@@ -37,7 +37,13 @@ def cycles(spec: MatmulSpec, target: Target, name: str, sizes: Blocking) -> floa
             + _SEEN * bytes_
         )
     tile = blocking.result_cycles(
-        target, m, n, (sizes.mr, sizes.nr), lanes=lanes, padded=select.is_in_panels(name), rows=dot.rows
+        blocking.at_width(target, spec.acc_type, lanes),
+        m,
+        n,
+        (sizes.mr, sizes.nr),
+        lanes=lanes,
+        padded=select.is_in_panels(name),
+        rows=dot.rows,
     )
     return tile * ceil_div(k, max(dot.depth, 1)) + _SEEN * bytes_
 

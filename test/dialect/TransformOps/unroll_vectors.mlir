@@ -137,3 +137,29 @@ module attributes {transform.with_named_sequence} {
     transform.yield
   }
 }
+
+// -----
+
+// A row of whole parts of a register, and more than one register, becomes such parts; one of a register is one piece.
+
+module attributes {transform.with_named_sequence} {
+  // CHECK-LABEL: func.func @parts
+  // CHECK-COUNT-6: vector.transfer_read {{.*}} vector<1x4xf32>
+  // CHECK-COUNT-3: vector.transfer_read {{.*}} vector<1x8xf32>
+  // CHECK: vector.transfer_read {{.*}} vector<1x14xf32>
+  // CHECK-NOT: vector.transfer_read
+  // CHECK: return
+  func.func @parts(%a: memref<2x12xf32>, %b: memref<3x8xf32>, %c: memref<1x14xf32>) -> (vector<2x12xf32>, vector<3x8xf32>, vector<1x14xf32>) {
+    %z = arith.constant 0.0 : f32
+    %c0 = arith.constant 0 : index
+    %x = vector.transfer_read %a[%c0, %c0], %z {in_bounds = [true, true]} : memref<2x12xf32>, vector<2x12xf32>
+    %y = vector.transfer_read %b[%c0, %c0], %z {in_bounds = [true, true]} : memref<3x8xf32>, vector<3x8xf32>
+    %w = vector.transfer_read %c[%c0, %c0], %z {in_bounds = [true, true]} : memref<1x14xf32>, vector<1x14xf32>
+    return %x, %y, %w : vector<2x12xf32>, vector<3x8xf32>, vector<1x14xf32>
+  }
+  transform.named_sequence @__transform_main(%root: !transform.any_op {transform.readonly}) {
+    %functions = transform.structured.match ops{["func.func"]} in %root : (!transform.any_op) -> !transform.any_op
+    transform.tilewright.unroll_vectors %functions lanes 8 part 4 : !transform.any_op
+    transform.yield
+  }
+}

@@ -62,13 +62,14 @@ def Tilewright_UnrollVectorsOp : Tilewright_TransformEachOp<"unroll_vectors"> {
     `lanes` columns, and unrolls contractions and transfers to the same pieces. Each accumulator of a register tile is
     then a value of its own, so that the register tile need not be a power of two wide: a `vector<8x48xf32>` becomes 24
     `vector<1x16xf32>`, where LLVM would widen each row to 64 elements. A last dimension that is no multiple of `lanes`
-    stays whole.
+    is split into pieces of `part` columns where it is a multiple of that, and longer than a register; otherwise it stays whole.
 
     Why not upstream: the unroll patterns exist in C++ only, and do not split what loops carry.
   }];
-  let arguments = (ins TransformHandleTypeInterface:$target, ConfinedAttr<I64Attr, [IntPositive]>:$lanes);
+  let arguments = (ins TransformHandleTypeInterface:$target, ConfinedAttr<I64Attr, [IntPositive]>:$lanes,
+                       OptionalAttr<ConfinedAttr<I64Attr, [IntPositive]>>:$part);
   let results = (outs);
-  let assemblyFormat = "$target `lanes` $lanes attr-dict `:` type($target)";
+  let assemblyFormat = "$target `lanes` $lanes (`part` $part^)? attr-dict `:` type($target)";
 }
 
 #endif // TILEWRIGHT_TRANSFORMOPS_ACCUMULATORS_TD

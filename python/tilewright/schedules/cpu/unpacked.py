@@ -12,7 +12,7 @@ from tilewright.mlir.dialects.transform import memref
 from tilewright.schedules import steps
 from tilewright.schedules.decisions import Prefetch
 from tilewright.schedules.models import space
-from tilewright.schedules.models.blocking import Blocking, ceil_div, lanes_for
+from tilewright.schedules.models.blocking import Blocking, ceil_div, lanes_for, last_lanes
 from tilewright.schedules.steps import batch_loops, knobs
 from tilewright.spec import MatmulSpec
 from tilewright.targets.base import Target
@@ -139,7 +139,7 @@ def register_tiles(
     steps.clean(script.functions)
     tile = steps.match_product(script.functions, spec)
     if not divided_by(spec.n, lanes):
-        tile = steps.pad(tile, spec, sizes=[0, lanes, 0], pack=[False] * 3)
+        tile = steps.pad(tile, spec, sizes=[0, last_lanes(spec, target, p.nr), 0], pack=[False] * 3)
         if (
             spec.batch and spec.fused
         ):  # How much was padded is then known as the size of a tile of C, which the epilogue goes by.

@@ -92,6 +92,11 @@ _BESIDE_ROWS = 6
 """Registers beside the sums of an unpacked tile one vector wide. With twelve rows and 16 registers sums are spilled where steps are
 unrolled: f32 300 x 8 x 100 32 GFLOP/s, with ten 74 (Zen 3)."""
 
+_NARROW_GAIN = 1.03
+"""How much less time vectors of a part of a register are to take by the model. Measured on Zen 4 in f32, in GFLOP/s, vectors of 8 and of 16
+elements: 1536 x 24 x 6144 106 and 83, 1000 x 33 x 1000 91 and 76, 2000 x 56 x 300 108 and 97, 2000 x 72 x 300 106 and 101, 700 x 65 x 700
+96 and 94, 100 x 100 x 100 105 and 102; where they waste as much, 256 x 256 x 256 114 and 116, 123 x 789 x 456 107 and 113."""
+
 _LEAST_VECTOR_BITS = 128
 """The narrowest vectors that a register is used in parts of."""
 
@@ -147,14 +152,52 @@ def tile_cycles(target: Target, mr: int, vectors: int, lanes: int = 1, rows: int
 def lanes_for(spec: MatmulSpec, target: Target) -> int:
     """Elements of the vectors that rows of C are computed in: a part of a register where that holds a row.
 
-    A part of a vector that is wasted still takes its time, and half a register is never slower than a whole one. What
-    multiplies narrow elements has whole registers only.
+    A part of a vector that is wasted still takes its time, and half a register is never slower than a whole one. Where it takes half the
+    time, more halves may waste less of a row. What multiplies narrow elements has whole registers only.
     """
     element, n = spec.acc_type, most_of(spec.n)
     if spec.widens:
         return target.lanes(element)
     least = min(_LEAST_VECTOR_BITS // element.bits, target.lanes(element))
-    return min(target.lanes(element), max(least, 1 << (max(n, 1) - 1).bit_length()))
+    lanes = min(target.lanes(element), max(least, 1 << (max(n, 1) - 1).bit_length()))
+    if _may_be_narrow(spec, target) and n > lanes:
+        narrow = lanes // target.passes
+        whole, part = (_best_cycles(target, element, most_of(spec.m), n, each) for each in (lanes, narrow))
+        return narrow if part * _NARROW_GAIN < whole else lanes
+    return lanes
+
+
+@cache
+def at_width(target: Target, element: DType, lanes: int) -> Target:
+    """`target` as it issues vectors of so many elements: those that go through its units in fewer passes start more often."""
+    return _issuing(target, target.passes // ceil_div(lanes * target.passes, target.lanes(element)))
+
+
+@cache
+def _issuing(target: Target, times: int) -> Target:
+    """`target` with so many times the rates."""
+    rates = {name: times * getattr(target, name) for name in ("fma_per_cycle", "loads_per_cycle")}
+    return target if times == 1 else replace(target, **rates, passes=1)
+
+
+@cache
+def _best_cycles(target: Target, element: DType, m: int, n: int, lanes: int) -> float:
+    """Cycles of one step over k of an m x n result in the best tiles of vectors of so many elements."""
+    core = at_width(target, element, lanes)
+    tile = register_tile(core, element, m, n, lanes=lanes, padded=False, ends_narrow=core.passes > 1)
+    return result_cycles(core, m, n, tile, lanes=lanes, padded=False, ends_narrow=core.passes > 1)
+
+
+def last_lanes(spec: MatmulSpec, target: Target, nr: int) -> int:
+    """Elements of what the last columns are made up to whole vectors of, of tiles of nr columns that are not padded."""
+    lanes, rest = lanes_for(spec, target), most_of(spec.n) % nr
+    narrow = lanes // target.passes
+    return narrow if 0 < rest <= narrow and _may_be_narrow(spec, target) else lanes
+
+
+def _may_be_narrow(spec: MatmulSpec, target: Target) -> bool:
+    """Whether rows of C may be computed in parts of registers, which take a part of the time."""
+    return target.passes > 1 and not (spec.widens or spec.dynamic)
 
 
 @cache
@@ -185,22 +228,36 @@ def _parts(extent: int, size: int) -> tuple[tuple[int, int], ...]:
 
 
 def result_cycles(
-    target: Target, m: int, n: int, tile: tuple[int, int], *, lanes: int, padded: bool, rows: int = 1, far: float = 0.0
+    target: Target,
+    m: int,
+    n: int,
+    tile: tuple[int, int],
+    *,
+    lanes: int,
+    padded: bool,
+    rows: int = 1,
+    far: float = 0.0,
+    ends_narrow: bool = False,
 ) -> float:
     """Cycles of one step over k of an m x n result in register tiles of mr x nr.
 
     With `padded`, short tiles take as long as full ones; otherwise as long as a tile of their rows and vectors. `rows` as for
-    `tile_cycles`. A vector of a B from beyond L2 takes `far` more, where tiles are not padded.
+    `tile_cycles`. A vector of a B from beyond L2 takes `far` more, where tiles are not padded. With `ends_narrow`, the last columns
+    are a part of a vector where they fit in.
     """
     mr, nr = tile
     if padded:
         return ceil_div(max(m, 1), mr) * ceil_div(max(n, 1), nr) * tile_cycles(target, mr, nr // lanes, lanes, rows)
+
+    def cycles(height: int, columns: int) -> float:
+        core = target
+        if ends_narrow and columns * target.passes <= lanes:
+            core = _issuing(target, target.passes)
+        vectors = ceil_div(columns, lanes)
+        return tile_cycles(core, height, vectors, lanes, rows) + far * vectors
+
     return sum(
-        down
-        * across
-        * (tile_cycles(target, height, ceil_div(columns, lanes), lanes, rows) + far * ceil_div(columns, lanes))
-        for down, height in _parts(m, mr)
-        for across, columns in _parts(n, nr)
+        down * across * cycles(height, columns) for down, height in _parts(m, mr) for across, columns in _parts(n, nr)
     )
 
 
@@ -220,12 +277,13 @@ def register_tile(
     products: int = 1,
     held: int = 0,
     far: float = 0.0,
+    ends_narrow: bool = False,
 ) -> tuple[int, int]:
     """The register tile with which an m x n result takes the fewest cycles, as `result_cycles` counts them.
 
     With `nr`, the best of that many columns; with `lanes`, of vectors of that many; `most` rows at most, a multiple of
-    `rows`; `fused` and `held` as for `register_tiles`; `far` as for `result_cycles`. With several `products` of the same rows, each has so
-    many columns.
+    `rows`; `fused` and `held` as for `register_tiles`; `far` and `ends_narrow` as for `result_cycles`. With several
+    `products` of the same rows, each has so many columns.
     """
     lanes = lanes or target.lanes(element)
 
@@ -233,7 +291,10 @@ def register_tile(
         size, sides = tile[0] * tile[1], tile[0] + tile[1]
         # Loads that hide take no time, and are better saved all the same.
         second = sides / size if target.issue_per_cycle else -size
-        return result_cycles(target, m, n * products, tile, lanes=lanes, padded=padded, rows=rows, far=far), second
+        cost = result_cycles(
+            target, m, n * products, tile, lanes=lanes, padded=padded, rows=rows, far=far, ends_narrow=ends_narrow
+        )
+        return cost, second
 
     fitting = (
         tile
@@ -458,7 +519,9 @@ def unpacked_blocking(spec: MatmulSpec, target: Target) -> Blocking:
     dot = target.dots(*spec.multiplied)[-1]
     far = _FAR_VECTOR if _reads_b_from_afar(spec, target) else 0.0
     given = {"lanes": lanes, "padded": False, "held": interleaving(dot, target), "far": far}
-    tile_of = partial(register_tile, target, spec.acc_type, spec.m, spec.n, **given)
+    core = at_width(target, spec.acc_type, lanes)
+    ends_narrow = core.passes > 1 and _may_be_narrow(spec, target)
+    tile_of = partial(register_tile, core, spec.acc_type, spec.m, spec.n, **given, ends_narrow=ends_narrow)
     mr, nr = tile_of(most=most)
     if nr == 2 * lanes < spec.n + lanes and mr > PAIRS_OF_VECTORS:
         mr, nr = tile_of(most=min(most, PAIRS_OF_VECTORS))

@@ -65,8 +65,8 @@ def pays(spec: MatmulSpec, target: Target) -> bool:
     if spec.b_packed:  # One packed B is for every M.
         return each < -(-spec.k // along_n.depth) * -(-spec.n // lanes) / target.fma_per_cycle
     copied = spec.n * spec.k * _COPY_CYCLES if in_rows else 0
-    halved = target.fma_per_cycle == 1 and not spec.widens and 2 * spec.n <= lanes
-    steps = -(-spec.k // along_n.depth) * -(-spec.n // lanes) / (2 if halved else target.fma_per_cycle)
+    halved = target.passes > 1 and not spec.widens and 2 * spec.n <= lanes
+    steps = -(-spec.k // along_n.depth) * -(-spec.n // lanes) / (target.fma_per_cycle * (2 if halved else 1))
     losses = _LOSSES[spec.b_transposed] * (_FROM_MEMORY if _comes_in_short_rows(spec, target) else 1)
     return spec.m * each + copied < spec.m * steps * losses
 
