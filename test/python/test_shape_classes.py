@@ -146,6 +146,14 @@ def test_the_last_columns_are_half_a_register_where_they_fit_in():
     assert "zmm" in kernel.asm["asm"]
 
 
+def test_pairs_of_bf16_are_broadcast_from_memory_where_each_is_used_once():
+    # A broadcast of its own takes a unit of Zen 4's that multiplies: 1000 x 16 x 500 ran at 166 GFLOP/s, and at 229 so.
+    loop = tw.compile(tw.MatmulSpec(1000, 16, 500, a="bf16", b="bf16", c="f32"), target="znver4", cache=False).asm["asm"]
+    products = [line for line in loop.splitlines() if "vdpbf16ps" in line]
+    assert products
+    assert sum("{1to16}" in line for line in products) >= len(products) - 1
+
+
 def test_narrow_elements_are_multiplied_in_whole_registers():
     for a, b in (("bf16", "bf16"), ("u8", "i8"), ("f16", "f16")):
         assert blocking.lanes_for(tw.MatmulSpec(8, 3, 8, a=a, b=b), ZEN_4) == 16

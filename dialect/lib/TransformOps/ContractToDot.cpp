@@ -149,8 +149,8 @@ private:
 
   Value dot(Value sum, Value row, Value column) {
     SmallVector<Value> operands{row, column};
-    // What is taken by lane comes last, except where the signs say the order.
-    if (unsignedFirst ? rhs.isUnsigned : byLane)
+    // What is in every lane comes last, except where the signs say the order: it is taken by lane, or broadcast from memory.
+    if (!unsignedFirst || rhs.isUnsigned)
       std::swap(operands[0], operands[1]);
     if (adds)
       operands.insert(operands.begin(), sum);

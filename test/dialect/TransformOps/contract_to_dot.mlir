@@ -75,7 +75,7 @@ module attributes {transform.with_named_sequence} {
   // CHECK-DAG: %[[EVEN:.*]] = vector.transfer_read %[[B]]{{.*}} vector<8xi16>
   // CHECK-DAG: %[[ODD:.*]] = vector.transfer_read %[[B]]{{.*}} vector<8xi16>
   // CHECK: %[[PAIRS:.*]] = vector.interleave %[[EVEN]], %[[ODD]]
-  // CHECK: %[[PRODUCT:.*]] = llvm.call_intrinsic "llvm.x86.avx2.pmadd.wd"(%{{.*}}, %[[PAIRS]])
+  // CHECK: %[[PRODUCT:.*]] = llvm.call_intrinsic "llvm.x86.avx2.pmadd.wd"(%[[PAIRS]], %{{.*}})
   // CHECK: arith.addi %{{.*}}, %[[PRODUCT]] : vector<8xi32>
   func.func @unpacked(%a: memref<4x8xi16>, %b: memref<8x8xi16>, %z: vector<4x8xi32>) -> vector<4x8xi32> {
     %c0 = arith.constant 0 : index

@@ -119,7 +119,8 @@ def Tilewright_ContractToDotOp : Tilewright_TransformEachOp<"contract_to_dot"> {
     of the LLVM intrinsic `intrinsic` on registers of `lanes` sums. A group of `depth` elements of A is broadcast to
     every lane. With `adds` the intrinsic takes the sum and both operands; without, it takes the operands, and the sum is
     added. With `unsigned_first` its first operand is unsigned and its second signed: operands are swapped to fit. With
-    `both_unsigned` both are.
+    `both_unsigned` both are. Otherwise what is in every lane comes last, as instructions take it by lane, or broadcast it from
+    memory.
 
     With `by_lane` the groups of a row of A that fill a register are read together, and each is taken out of it: for
     instructions that take one group of a register for all lanes.
