@@ -148,7 +148,9 @@ def test_the_last_columns_are_half_a_register_where_they_fit_in():
 
 def test_pairs_of_bf16_are_broadcast_from_memory_where_each_is_used_once():
     # A broadcast of its own takes a unit of Zen 4's that multiplies: 1000 x 16 x 500 ran at 166 GFLOP/s, and at 229 so.
-    loop = tw.compile(tw.MatmulSpec(1000, 16, 500, a="bf16", b="bf16", c="f32"), target="znver4", cache=False).asm["asm"]
+    loop = tw.compile(tw.MatmulSpec(1000, 16, 500, a="bf16", b="bf16", c="f32"), target="znver4", cache=False).asm[
+        "asm"
+    ]
     products = [line for line in loop.splitlines() if "vdpbf16ps" in line]
     assert products
     assert sum("{1to16}" in line for line in products) >= len(products) - 1

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from tilewright.dims import Dim, most
+from tilewright.schedules.models.blocking import rows_in_l1
 from tilewright.schedules.models.sizes import even, held_bytes
 from tilewright.spec import MatmulSpec
 from tilewright.targets.base import Target
@@ -19,6 +20,9 @@ _LOSSES = {False: 1.1, True: 1.5}
 _FROM_MEMORY = 1.2
 """The same where A comes from memory in short rows: along N, they come in many streams. 32768 x 8 x 512 in f32: 80 GFLOP/s, along K 95
 (Zen 4)."""
+_IN_FEW_SETS = 1.2
+"""The same with vectors of half a register, where rows of A are in the same sets of L1, so that a tile has no more of them than keep the
+units busy. On Zen 4, along K and along N in GFLOP/s: f32 33 x 7 x 4096 60 and 46, 64 x 8 x 1024 78 and 53, 12 x 8 x 2048 44 and 84."""
 _FEW_COLUMNS = 5
 """Columns at most of a tile where there are fewer than 32 registers: three quarters of 16 registers leave too few for A
 and B. Measured on Zen 3, in f32, 3 x 4, 2 x 4 and 2 x 5 sums, in GFLOP/s: 512 x 8 x 512 42, 66, 69; 512 x 4 x 512 50, 66, 66; 512 x 7 x 333
@@ -65,9 +69,12 @@ def pays(spec: MatmulSpec, target: Target) -> bool:
     if spec.b_packed:  # One packed B is for every M.
         return each < -(-spec.k // along_n.depth) * -(-spec.n // lanes) / target.fma_per_cycle
     copied = spec.n * spec.k * _COPY_CYCLES if in_rows else 0
-    halved = target.passes > 1 and not spec.widens and 2 * spec.n <= lanes
-    steps = -(-spec.k // along_n.depth) * -(-spec.n // lanes) / (target.fma_per_cycle * (2 if halved else 1))
+    parts = 1 if spec.widens else target.passes
+    rate = target.fma_per_cycle * parts
+    steps = -(-spec.k // along_n.depth) * -(-spec.n // (lanes // parts)) / rate
     losses = _LOSSES[spec.b_transposed] * (_FROM_MEMORY if _comes_in_short_rows(spec, target) else 1)
+    if parts * spec.n <= lanes and rows_in_l1(target, spec.k * spec.a_type.bytes) <= rate * target.fma_latency:
+        losses *= _IN_FEW_SETS
     return spec.m * each + copied < spec.m * steps * losses
 
 
