@@ -4,6 +4,8 @@
 from __future__ import annotations
 
 import math
+import re
+from dataclasses import replace
 from itertools import pairwise
 
 import numpy as np
@@ -11,7 +13,7 @@ import pytest
 import tilewright as tw
 from tilewright.dtypes import dtype, to_numpy
 from tilewright.schedules import select
-from tilewright.schedules.models import blocking, streamed_blocks, threads
+from tilewright.schedules.models import blocking, register_tiles, streamed_blocks, threads
 from tilewright.targets import get
 
 ZEN_4 = get("znver4")
@@ -119,28 +121,41 @@ def test_vectors_are_no_wider_than_the_columns_need(target, element):
     target, element = get(target), dtype(element)
     whole = target.lanes(element)
     for n in range(1, 40):
-        lanes = blocking.lanes_for(tw.MatmulSpec(8, n, 8, a=element.name), target)
+        lanes = register_tiles.lanes_for(tw.MatmulSpec(8, n, 8, a=element.name), target)
         assert lanes <= whole
         assert lanes >= n or lanes in (whole, whole // target.passes)
         assert lanes < 2 * n or lanes * element.bits == 128
 
 
 def test_halves_of_registers_waste_less_where_they_take_half_the_time():
-    chosen = {n: blocking.lanes_for(tw.MatmulSpec(1000, n, 1000), ZEN_4) for n in (16, 24, 33, 48, 56, 1000)}
+    chosen = {n: register_tiles.lanes_for(tw.MatmulSpec(1000, n, 1000), ZEN_4) for n in (16, 24, 33, 48, 56, 1000)}
     assert chosen == {16: 16, 24: 8, 33: 8, 48: 16, 56: 8, 1000: 16}
-    assert {blocking.lanes_for(tw.MatmulSpec(1000, n, 1000), get("znver5")) for n in chosen} == {16}
-    wide, narrow = blocking.at_width(ZEN_4, dtype("f32"), 16), blocking.at_width(ZEN_4, dtype("f32"), 8)
+    assert {register_tiles.lanes_for(tw.MatmulSpec(1000, n, 1000), get("znver5")) for n in chosen} == {16}
+    wide, narrow = register_tiles.at_width(ZEN_4, dtype("f32"), 16), register_tiles.at_width(ZEN_4, dtype("f32"), 8)
     assert wide is ZEN_4
     assert (narrow.fma_per_cycle, narrow.loads_per_cycle) == (2 * wide.fma_per_cycle, 2 * wide.loads_per_cycle)
+
+
+@pytest.mark.parametrize(("a", "b", "c"), [("bf16", "bf16", "f32"), ("u8", "i8", "i32"), ("f32", "f32", "f32")])
+def test_panels_are_of_halves_of_registers_where_these_waste_less(a, b, c):
+    spec = tw.MatmulSpec(1000, 33, 1000, a=a, b=b, c=c)
+    assert register_tiles.panel_lanes(spec, ZEN_4) == 8
+    assert register_tiles.panel_lanes(spec, get("znver5")) == 16
+    assert register_tiles.panel_lanes(replace(spec, n=64), ZEN_4) == 16
+    assert register_tiles.panel_lanes(replace(spec, b_packed=True), ZEN_4) == 16  # Its panels are for every M.
+    kernel = tw.compile(spec, target="znver4", schedule="packed", cache=False)
+    products = [line for line in kernel.asm["asm"].splitlines() if re.search("vdpbf16ps|vpdpbusd|vfmadd", line)]
+    assert products
+    assert all("ymm" in line for line in products)
 
 
 def test_the_last_columns_are_half_a_register_where_they_fit_in():
     spec = tw.MatmulSpec(1000, 150, 1000)
     sizes = blocking.unpacked_blocking(spec, ZEN_4)
-    assert blocking.lanes_for(spec, ZEN_4) == 16
+    assert register_tiles.lanes_for(spec, ZEN_4) == 16
     assert 150 % sizes.nr <= 8
-    assert blocking.last_lanes(spec, ZEN_4, sizes.nr) == 8
-    assert blocking.last_lanes(spec, get("znver5"), sizes.nr) == 16
+    assert register_tiles.last_lanes(spec, ZEN_4, sizes.nr) == 8
+    assert register_tiles.last_lanes(spec, get("znver5"), sizes.nr) == 16
     kernel = tw.compile(spec, target="znver4", cache=False)
     assert "ymm" in kernel.asm["asm"]
     assert "zmm" in kernel.asm["asm"]
@@ -158,7 +173,7 @@ def test_pairs_of_bf16_are_broadcast_from_memory_where_each_is_used_once():
 
 def test_narrow_elements_are_multiplied_in_whole_registers():
     for a, b in (("bf16", "bf16"), ("u8", "i8"), ("f16", "f16")):
-        assert blocking.lanes_for(tw.MatmulSpec(8, 3, 8, a=a, b=b), ZEN_4) == 16
+        assert register_tiles.lanes_for(tw.MatmulSpec(8, 3, 8, a=a, b=b), ZEN_4) == 16
 
 
 @pytest.mark.parametrize(
@@ -277,8 +292,8 @@ def test_panels_of_several_products_share_the_cache_that_one_has():
 def predicted(target, element, m: int, n: int) -> float:
     """Products a cycle of the register tiles that the model chooses for strategy `unpacked`."""
     lanes = target.lanes(element)
-    tile = blocking.register_tile(target, element, m, n, padded=False)
-    return m * n / blocking.result_cycles(target, m, n, tile, lanes=lanes, padded=False)
+    tile = register_tiles.register_tile(target, element, m, n, padded=False)
+    return m * n / register_tiles.result_cycles(target, m, n, tile, lanes=lanes, padded=False)
 
 
 @pytest.mark.parametrize("target", X86)
@@ -293,9 +308,9 @@ def test_one_more_row_or_column_costs_less_than_15_percent(target, element):
 
 def test_short_tiles_count_what_they_take():
     lanes = ZEN_4.lanes(dtype("f32"))
-    cost = {p: blocking.result_cycles(ZEN_4, 8, 193, (8, 48), lanes=lanes, padded=p) for p in (False, True)}
-    assert cost[True] == 5 * blocking.tile_cycles(ZEN_4, 8, 3)
-    assert cost[False] == 4 * blocking.tile_cycles(ZEN_4, 8, 3) + blocking.tile_cycles(ZEN_4, 8, 1)
+    cost = {p: register_tiles.result_cycles(ZEN_4, 8, 193, (8, 48), lanes=lanes, padded=p) for p in (False, True)}
+    assert cost[True] == 5 * register_tiles.tile_cycles(ZEN_4, 8, 3)
+    assert cost[False] == 4 * register_tiles.tile_cycles(ZEN_4, 8, 3) + register_tiles.tile_cycles(ZEN_4, 8, 1)
 
 
 def test_code_does_not_grow_with_rows() -> None:

@@ -165,18 +165,20 @@ def lower_vectors(
                     both_unsigned=dot.both_unsigned,
                 )
             elif dot.kind == "dot":
-                element = ir.TypeAttr.get(ir.Type.parse(dot.element))
-                ours.tilewright_contract_to_dot(
-                    functions,
-                    element,
-                    dot.intrinsic,
-                    dot.depth,
-                    lanes,
-                    adds=dot.adds,
-                    unsigned_first=dot.unsigned_first,
-                    both_unsigned=dot.both_unsigned,
-                    by_lane=dot.groups > 1,
-                )
+                # Rows of whole registers first; those of halves are left for the other.
+                widths = {dot.intrinsic: lanes, **({dot.half: part} if dot.half and part and part < lanes else {})}
+                for intrinsic, width in widths.items():
+                    ours.tilewright_contract_to_dot(
+                        functions,
+                        ir.TypeAttr.get(ir.Type.parse(dot.element)),
+                        intrinsic,
+                        dot.depth,
+                        width,
+                        adds=dot.adds,
+                        unsigned_first=dot.unsigned_first,
+                        both_unsigned=dot.both_unsigned,
+                        by_lane=dot.groups > 1,
+                    )
         if sums_of_products:
             steps.apply(functions, sums)
         ours.tilewright_unroll_vectors(functions, lanes, part=part)

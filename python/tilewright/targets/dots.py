@@ -41,6 +41,7 @@ class Dot:
         storage: MLIR type of the elements that it multiplies and that packed panels hold, where that is not the
             operands' own; otherwise None.
         intrinsic: LLVM's name for it.
+        half: LLVM's name for it in registers of half the bits; empty where kernels do not use it.
         adds: Whether it adds to a sum; otherwise an addition of its own follows.
         unsigned_first: Whether it multiplies an unsigned first by a signed second operand.
         both_unsigned: Whether it multiplies unsigned operands.
@@ -59,6 +60,7 @@ class Dot:
     depth: int = 1
     storage: str | None = None
     intrinsic: str = ""
+    half: str = ""
     adds: bool = True
     unsigned_first: bool = False
     both_unsigned: bool = False
@@ -117,9 +119,10 @@ def _widened(operands: _Pairs) -> str | None:
 
 def _vnni(feature: str, bits: int) -> tuple[Dot, ...]:
     """The two ways to use VPDPBUSD: as it is, and with A's signedness flipped."""
-    intrinsic = f"llvm.x86.avx512.vpdpbusd.{bits}"
+    name = "llvm.x86.avx512.vpdpbusd.{}"
+    names = {"intrinsic": name.format(bits), "half": name.format(256) if bits == 512 else ""}
     return tuple(
-        _x86("vpdpbusd", operands, feature, bits, 4, intrinsic, unsigned_first=True, flip=flip)
+        _x86("vpdpbusd", operands, feature, bits, 4, unsigned_first=True, flip=flip, **names)
         for operands, flip in ((_MIXED, False), (_EQUAL, True))
     )
 
@@ -151,7 +154,11 @@ X86 = (
     _amx("tdpbf16ps", _BF16, "amx-bf16", 2),
     _amx("tdpfp16ps", frozenset({("f16", "f16")}), "amx-fp16", 2),
     _amx("tdpb[su][su]d", _BYTES, "amx-int8", 4),
-    _x86("vdpbf16ps", _BF16, "avx512bf16", 512, 2, "llvm.x86.avx512bf16.dpbf16ps.512"),
+    _x86(
+        *("vdpbf16ps", _BF16, "avx512bf16", 512, 2),
+        intrinsic="llvm.x86.avx512bf16.dpbf16ps.512",
+        half="llvm.x86.avx512bf16.dpbf16ps.256",
+    ),
     *_vnni("avx512vnni", 512),
     _x86("vpdpbssd", _SIGNED, "avxvnniint8", 256, 4, "llvm.x86.avx2.vpdpbssd.256"),
     *_vnni("avxvnni", 256),

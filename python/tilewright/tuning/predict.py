@@ -1,14 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Predicts what a choice costs, so that a search tries likely winners first: cycles of register tiles, and of bytes that pass the caches.
 
-Register tiles cost what the sizes' model says (`blocking.tile_cycles`), whose rates a test compares with llvm-mca's models. Blocks cost the
-bytes that they move, each from the level of the memory that holds it. The sum orders candidates, and is no time.
+Register tiles cost what the sizes' model says (`register_tiles.tile_cycles`), whose rates a test compares with llvm-mca's models. Blocks
+cost the bytes that they move, each from the level of the memory that holds it. The sum orders candidates, and is no time.
 """
 
 from __future__ import annotations
 
 from tilewright.schedules import select
-from tilewright.schedules.models import blocking
+from tilewright.schedules.models import register_tiles
 from tilewright.schedules.models.blocking import Blocking, ceil_div
 from tilewright.spec import MatmulSpec
 from tilewright.targets.base import Target
@@ -30,14 +30,14 @@ def cycles(spec: MatmulSpec, target: Target, name: str, sizes: Blocking) -> floa
         steps = ceil_div(k, target.lanes(spec.acc_type) * max(dot.depth, 1))
         loads = (sizes.mr + sizes.nr) / (sizes.mr * sizes.nr * target.loads_per_cycle)
         return m * n * steps * max(1 / target.fma_per_cycle, loads) + _SEEN * bytes_
-    lanes = target.lanes(spec.acc_type) if select.is_in_panels(name) else blocking.lanes_for(spec, target)
+    lanes = (register_tiles.panel_lanes if select.is_in_panels(name) else register_tiles.lanes_for)(spec, target)
     if dot.is_tile:  # Sixteen rows and columns an instruction, in sixteen cycles.
         return (
             ceil_div(m, sizes.mr) * sizes.mr * ceil_div(n, sizes.nr) * sizes.nr / 16 * ceil_div(k, dot.step)
             + _SEEN * bytes_
         )
-    tile = blocking.result_cycles(
-        blocking.at_width(target, spec.acc_type, lanes),
+    tile = register_tiles.result_cycles(
+        register_tiles.at_width(target, spec.acc_type, lanes),
         m,
         n,
         (sizes.mr, sizes.nr),

@@ -16,7 +16,7 @@ from tilewright.lowering.passes.prefetch_blocks import depend, located
 from tilewright.lowering.passes.workspace import bytes_of
 from tilewright.mlir import ir
 from tilewright.mlir.dialects import arith, func, scf
-from tilewright.schedules.models.blocking import MANY_REGISTERS
+from tilewright.schedules.models.register_tiles import MANY_REGISTERS
 from tilewright.schedules.models.sizes import ceil_div
 from tilewright.targets.base import Target
 

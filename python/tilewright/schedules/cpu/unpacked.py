@@ -12,7 +12,8 @@ from tilewright.mlir.dialects.transform import memref
 from tilewright.schedules import steps
 from tilewright.schedules.decisions import Prefetch
 from tilewright.schedules.models import space
-from tilewright.schedules.models.blocking import Blocking, ceil_div, lanes_for, last_lanes
+from tilewright.schedules.models.blocking import Blocking, ceil_div
+from tilewright.schedules.models.register_tiles import lanes_for, last_lanes
 from tilewright.schedules.steps import batch_loops, knobs
 from tilewright.spec import MatmulSpec
 from tilewright.targets.base import Target

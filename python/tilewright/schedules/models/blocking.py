@@ -12,7 +12,6 @@ block is about as large as the others.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
 from dataclasses import replace
 from functools import cache, partial
 from math import gcd
@@ -21,23 +20,18 @@ from tilewright.dims import most as most_of
 from tilewright.dtypes import DType, dtype
 from tilewright.errors import SpecError
 from tilewright.schedules.models import lone_panel, passing, tile_blocks, tiles
-from tilewright.schedules.models.sizes import MAX_SIZE, Blocking, ceil_div, even
+from tilewright.schedules.models.register_tiles import (
+    MANY_REGISTERS,
+    at_width,
+    lanes_for,
+    may_be_narrow,
+    panel_lanes,
+    register_tile,
+)
+from tilewright.schedules.models.sizes import Blocking, ceil_div, even
 from tilewright.spec import MatmulSpec
 from tilewright.targets.base import Cache, Target
 from tilewright.targets.dots import Dot
-
-# What a load costs beside the multiply-adds that hide it, in issue slots. On a Zen 5 core a 12 x 2 tile (14 loads for 24
-# multiply-adds) runs at 0.92 of the rate of a 6 x 4 tile (10 loads), which a quarter of a slot a load explains.
-_LOAD_COST = 0.25
-
-_B_COST = 1 / 6
-"""Cycles that a vector of B costs in their place with fewer registers, whose tiles are narrow: loads of A hide. Measured on Zen 3, packed,
-240 x 240 x 240 in f32, in GFLOP/s: 6 x 2 vectors 93.5, 4 x 3 93.9, 5 x 2 93.3, 4 x 2 91.6, 3 x 3 88.8, 2 x 5 85.2, 2 x 4 85.0.
-A level's cores may start four operations a cycle, of which loads take some: llvm-mca has 6 x 2 at 83 % of Haswell's bound."""
-
-_LOAD_OPERATIONS = 2
-"""Micro-operations of a load with its share of the counters and addresses of the loop, of a target whose `issue_per_cycle` is known.
-LLVM's model of neoverse-n1 has 14 x 4 sums of f32 at 7.8 cycles a step, and 8 x 8 at 8.0."""
 
 _PANEL_SHARE = 1 / 4
 """Part of L2 for one panel of B, which is read once for each tile of rows."""
@@ -92,112 +86,11 @@ _BESIDE_ROWS = 6
 """Registers beside the sums of an unpacked tile one vector wide. With twelve rows and 16 registers sums are spilled where steps are
 unrolled: f32 300 x 8 x 100 32 GFLOP/s, with ten 74 (Zen 3)."""
 
-_NARROW_GAIN = 1.03
-"""How much less time vectors of a part of a register are to take by the model. Measured on Zen 4 in f32, in GFLOP/s, vectors of 8 and of 16
-elements: 1536 x 24 x 6144 106 and 83, 1000 x 33 x 1000 91 and 76, 2000 x 56 x 300 108 and 97, 2000 x 72 x 300 106 and 101, 700 x 65 x 700
-96 and 94, 100 x 100 x 100 105 and 102; where they waste as much, 256 x 256 x 256 114 and 116, 123 x 789 x 456 107 and 113."""
-
-_LEAST_VECTOR_BITS = 128
-"""The narrowest vectors that a register is used in parts of."""
-
-MANY_REGISTERS = 32
-"""Registers with which tiles are several lines wide."""
 
 _DEPTH_FOR_FEW = 512
 """The longest kc where few rows meet panels that are packed for them, with fewer registers. On Zen 3, f32, 4 x 24, in GFLOP/s with kc 128,
 in blocks that stay in L2, and without these 256, 512, 1024: 64 x 2048 x 2048 68, 73, 73, 70; 128 x 2048 x 2048 79, 81, 82, 80; 128 x
 3072 x 768 with 128, 256, 384 78, 84, 89; 24 x 4096 x 1024 59, 60, 60, 55."""
-
-
-def register_tiles(
-    target: Target, lanes: int, *, fused: bool = True, rows: int = 1, held: int = 0
-) -> Iterator[tuple[int, int]]:
-    """All (mr, nr) that fit the vector registers.
-
-    They hold the accumulators, a row of B, a broadcast element of A and, where multiply and add are two instructions
-    (on the target, or for these types: without `fused`), the product. Where a multiply-add takes
-    an element of A by lane, a step over k is as long as a register has lanes: they hold a register of each row of A, and as
-    many rows of B, because LLVM loads them all before it uses the first. Where it multiplies several `rows` by as many
-    columns, they hold all of B for it, and five of A: with three, 12 x 8 sums reach 94 % of the bound on neoverse-v2, and are
-    spilled at some K; 10 x 8 reach 92 and are not. `held` more hold something else.
-    """
-    others = 1 if fused and target.fuses else 2
-    for vectors in range(1, target.vector_registers):
-        for mr in range(rows, target.vector_registers, rows):
-            operands = mr + vectors * lanes if target.by_lane else vectors + others
-            if rows > 1:
-                operands = vectors * lanes // rows + 5
-            if mr * vectors + operands + held <= target.vector_registers:
-                yield mr, vectors * lanes
-
-
-def tile_cycles(target: Target, mr: int, vectors: int, lanes: int = 1, rows: int = 1) -> float:
-    """Cycles of one step over k of a register tile: the multiply-adds, their latency or the loads, whichever is slowest.
-
-    An instruction that multiplies several `rows` at once has as many columns of B in a register.
-    """
-    loads = (mr / lanes if target.by_lane else mr) + vectors
-    if rows > 1:
-        loads = (mr + vectors * lanes) / rows
-    busy = mr * vectors / target.fma_per_cycle
-    if target.issue_per_cycle:
-        issue = (mr * vectors + _LOAD_OPERATIONS * loads) / target.issue_per_cycle
-        return max(busy, loads / target.loads_per_cycle, target.fma_latency, issue)
-    longest = max(busy, loads / target.loads_per_cycle, target.fma_latency)
-    if target.vector_registers < MANY_REGISTERS and not target.is_level:
-        return longest + _B_COST * vectors
-    return longest + _LOAD_COST * loads / target.loads_per_cycle
-
-
-def lanes_for(spec: MatmulSpec, target: Target) -> int:
-    """Elements of the vectors that rows of C are computed in: a part of a register where that holds a row.
-
-    A part of a vector that is wasted still takes its time, and half a register is never slower than a whole one. Where it takes half the
-    time, more halves may waste less of a row. What multiplies narrow elements has whole registers only.
-    """
-    element, n = spec.acc_type, most_of(spec.n)
-    if spec.widens:
-        return target.lanes(element)
-    least = min(_LEAST_VECTOR_BITS // element.bits, target.lanes(element))
-    lanes = min(target.lanes(element), max(least, 1 << (max(n, 1) - 1).bit_length()))
-    if _may_be_narrow(spec, target) and n > lanes:
-        narrow = lanes // target.passes
-        whole, part = (_best_cycles(target, element, most_of(spec.m), n, each) for each in (lanes, narrow))
-        return narrow if part * _NARROW_GAIN < whole else lanes
-    return lanes
-
-
-@cache
-def at_width(target: Target, element: DType, lanes: int) -> Target:
-    """`target` as it issues vectors of so many elements: those that go through its units in fewer passes start more often."""
-    return _issuing(target, target.passes // ceil_div(lanes * target.passes, target.lanes(element)))
-
-
-@cache
-def _issuing(target: Target, times: int) -> Target:
-    """`target` with so many times the rates."""
-    rates = {name: times * getattr(target, name) for name in ("fma_per_cycle", "loads_per_cycle")}
-    return target if times == 1 else replace(target, **rates, passes=1)
-
-
-@cache
-def _best_cycles(target: Target, element: DType, m: int, n: int, lanes: int) -> float:
-    """Cycles of one step over k of an m x n result in the best tiles of vectors of so many elements."""
-    core = at_width(target, element, lanes)
-    tile = register_tile(core, element, m, n, lanes=lanes, padded=False, ends_narrow=core.passes > 1)
-    return result_cycles(core, m, n, tile, lanes=lanes, padded=False, ends_narrow=core.passes > 1)
-
-
-def last_lanes(spec: MatmulSpec, target: Target, nr: int) -> int:
-    """Elements of what the last columns are made up to whole vectors of, of tiles of nr columns that are not padded."""
-    lanes, rest = lanes_for(spec, target), most_of(spec.n) % nr
-    narrow = lanes // target.passes
-    return narrow if 0 < rest <= narrow and _may_be_narrow(spec, target) else lanes
-
-
-def _may_be_narrow(spec: MatmulSpec, target: Target) -> bool:
-    """Whether rows of C may be computed in parts of registers, which take a part of the time."""
-    return target.passes > 1 and not (spec.widens or spec.dynamic)
 
 
 @cache
@@ -221,96 +114,15 @@ def rows_in(cache: Cache, stride: int) -> int:
     return cache.ways * (way // max(gcd(stride, way), cache.line))
 
 
-def _parts(extent: int, size: int) -> tuple[tuple[int, int], ...]:
-    """How an extent is cut into tiles: (how many, of what size) of the full ones, and of the short one."""
-    full, rest = divmod(max(extent, 1), size)
-    return tuple((count, part) for count, part in ((full, size), (1, rest)) if count and part)
-
-
-def result_cycles(
-    target: Target,
-    m: int,
-    n: int,
-    tile: tuple[int, int],
-    *,
-    lanes: int,
-    padded: bool,
-    rows: int = 1,
-    far: float = 0.0,
-    ends_narrow: bool = False,
-) -> float:
-    """Cycles of one step over k of an m x n result in register tiles of mr x nr.
-
-    With `padded`, short tiles take as long as full ones; otherwise as long as a tile of their rows and vectors. `rows` as for
-    `tile_cycles`. A vector of a B from beyond L2 takes `far` more, where tiles are not padded. With `ends_narrow`, the last columns
-    are a part of a vector where they fit in.
-    """
-    mr, nr = tile
-    if padded:
-        return ceil_div(max(m, 1), mr) * ceil_div(max(n, 1), nr) * tile_cycles(target, mr, nr // lanes, lanes, rows)
-
-    def cycles(height: int, columns: int) -> float:
-        core = target
-        if ends_narrow and columns * target.passes <= lanes:
-            core = _issuing(target, target.passes)
-        vectors = ceil_div(columns, lanes)
-        return tile_cycles(core, height, vectors, lanes, rows) + far * vectors
-
-    return sum(
-        down * across * cycles(height, columns) for down, height in _parts(m, mr) for across, columns in _parts(n, nr)
-    )
-
-
-@cache
-def register_tile(
-    target: Target,
-    element: DType,
-    m: int,
-    n: int,
-    *,
-    nr: int | None = None,
-    lanes: int = 0,
-    most: int = MAX_SIZE,
-    padded: bool = True,
-    fused: bool = True,
-    rows: int = 1,
-    products: int = 1,
-    held: int = 0,
-    far: float = 0.0,
-    ends_narrow: bool = False,
-) -> tuple[int, int]:
-    """The register tile with which an m x n result takes the fewest cycles, as `result_cycles` counts them.
-
-    With `nr`, the best of that many columns; with `lanes`, of vectors of that many; `most` rows at most, a multiple of
-    `rows`; `fused` and `held` as for `register_tiles`; `far` and `ends_narrow` as for `result_cycles`. With several
-    `products` of the same rows, each has so many columns.
-    """
-    lanes = lanes or target.lanes(element)
-
-    def cycles(tile: tuple[int, int]) -> tuple[float, float]:
-        size, sides = tile[0] * tile[1], tile[0] + tile[1]
-        # Loads that hide take no time, and are better saved all the same.
-        second = sides / size if target.issue_per_cycle else -size
-        cost = result_cycles(
-            target, m, n * products, tile, lanes=lanes, padded=padded, rows=rows, far=far, ends_narrow=ends_narrow
-        )
-        return cost, second
-
-    fitting = (
-        tile
-        for tile in register_tiles(target, lanes, fused=fused, rows=rows, held=held)
-        if tile[0] <= most and nr in (None, tile[1]) and tile[1] % (products * lanes) == 0
-    )
-    mr, columns = min(fitting, key=cycles)
-    return mr, columns // products
-
-
 def _packed_tile(spec: MatmulSpec, target: Target, m: int, *, nr: int | None = None) -> tuple[int, int]:
     """The tile of the microkernel for m rows: of tile registers where the target has them for these types."""
     dot = target.dot(*spec.multiplied)
     if dot.is_tile:
         return tiles.block(m, spec.n, nr=nr, products=spec.products)
-    return register_tile(target, spec.acc_type, m, spec.n, nr=nr, fused=dot.adds, rows=dot.rows, products=spec.products)
+    lanes = panel_lanes(spec, target)
+    core = at_width(target, spec.acc_type, lanes)
+    given = {"lanes": lanes, "fused": dot.adds, "rows": dot.rows, "products": spec.products}
+    return register_tile(core, spec.acc_type, m, spec.n, nr=nr, **given)
 
 
 def panel_bytes(spec: MatmulSpec, target: Target) -> int:
@@ -354,7 +166,10 @@ def packed_blocking(spec: MatmulSpec, target: Target, *, stands_for_open: bool =
             mr = min(mr, max(rows_in_l1(target, kc * element_bytes) - 1, 1), _STREAMS)
     if in_place:
         most = min(max(rows_in_l1(target, spec.k * element_bytes) - 1, 1), _STREAMS, max(spec.m, 1))
-        mr, _ = register_tile(target, spec.acc_type, spec.m, spec.n, nr=nr, most=most, padded=False, fused=dot.adds)
+        lanes = panel_lanes(spec, target)
+        core = at_width(target, spec.acc_type, lanes)
+        given = {"lanes": lanes, "padded": False, "fused": dot.adds}
+        mr, _ = register_tile(core, spec.acc_type, spec.m, spec.n, nr=nr, most=most, **given)
     # A padded C of one tile would take the place of a panel of B of its shape. Tile registers' are of other types.
     if spec.b_packed and mr == kc:
         mr -= dot.rows  # a whole number of the instruction's rows, or it would take another one, and other panels
@@ -520,7 +335,7 @@ def unpacked_blocking(spec: MatmulSpec, target: Target) -> Blocking:
     far = _FAR_VECTOR if _reads_b_from_afar(spec, target) else 0.0
     given = {"lanes": lanes, "padded": False, "held": interleaving(dot, target), "far": far}
     core = at_width(target, spec.acc_type, lanes)
-    ends_narrow = core.passes > 1 and _may_be_narrow(spec, target)
+    ends_narrow = core.passes > 1 and may_be_narrow(spec, target)
     tile_of = partial(register_tile, core, spec.acc_type, spec.m, spec.n, **given, ends_narrow=ends_narrow)
     mr, nr = tile_of(most=most)
     if nr == 2 * lanes < spec.n + lanes and mr > PAIRS_OF_VECTORS:

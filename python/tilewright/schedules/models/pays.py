@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from tilewright.schedules.models import blocking, few_columns, streamed_blocks
+from tilewright.schedules.models import blocking, few_columns, register_tiles, streamed_blocks
 from tilewright.schedules.models.blocking import Blocking
 from tilewright.schedules.models.sizes import held_bytes
 from tilewright.spec import MatmulSpec
@@ -139,7 +139,7 @@ def _goes_through_b_once(spec: MatmulSpec, target: Target, *, overlaps: bool) ->
     """
     element, rows = spec.acc_type, blocking.most_rows(target)
     lanes = target.lanes(element)
-    narrow = target.vector_registers < blocking.MANY_REGISTERS
+    narrow = target.vector_registers < register_tiles.MANY_REGISTERS
     if narrow and spec.m > _ROWS_STREAMED_NARROW and _copies_b(spec, target):
         return False
     if spec.n < lanes or spec.m > _MOST_ROW_TILES * rows or spec.rows_of_b != spec.m:
@@ -245,7 +245,7 @@ def _least_streamed(spec: MatmulSpec, target: Target) -> int:
 def _cycles(target: Target, sizes: Blocking, lanes: int) -> float:
     """Cycles of one vector multiply-add in a full register tile."""
     vectors = sizes.nr // lanes
-    return blocking.tile_cycles(target, sizes.mr, vectors, lanes) / (sizes.mr * vectors)
+    return register_tiles.tile_cycles(target, sizes.mr, vectors, lanes) / (sizes.mr * vectors)
 
 
 def _copies_b(spec: MatmulSpec, target: Target) -> bool:
@@ -267,7 +267,7 @@ def _copies_b(spec: MatmulSpec, target: Target) -> bool:
     b_bytes = spec.k * spec.n * element.bytes
     # From memory, nothing fetches a tile's rows of B ahead of their use: packing does, where nothing goes through B once.
     far = spec.a_transposed and b_bytes >= held_bytes(target) // 2
-    narrow = target.vector_registers < blocking.MANY_REGISTERS
+    narrow = target.vector_registers < register_tiles.MANY_REGISTERS
     if narrow and spec.rows_of_b >= _ROWS_TO_LEAVE_L2 and not spec.b_transposed:
         crowded = spec.k >= _CROWDED * blocking.rows_in(target.l1, spec.n * element.bytes)
         return crowded or b_bytes >= target.l2.bytes // 2

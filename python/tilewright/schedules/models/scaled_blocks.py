@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING
 from tilewright.errors import ScheduleError
 from tilewright.precision import ROUNDED
 from tilewright.schedules.models import codes
-from tilewright.schedules.models.blocking import MANY_REGISTERS, Blocking, ceil_div, even
+from tilewright.schedules.models.blocking import Blocking, ceil_div, even
 from tilewright.schedules.models.code_tables import STREAMS
+from tilewright.schedules.models.register_tiles import MANY_REGISTERS
 from tilewright.spec import MatmulSpec
 from tilewright.targets.base import Target
 from tilewright.targets.code_dots import DEPTH, CodeDot, code_dot

@@ -14,7 +14,7 @@ from math import factorial
 from typing import Any, Generic, TypeVar
 
 from tilewright.dims import Dim, Extent
-from tilewright.schedules.models import blocking, prefetching, tiles
+from tilewright.schedules.models import blocking, prefetching, register_tiles, tiles
 from tilewright.schedules.models.blocking import Blocking, ceil_div, even
 from tilewright.spec import MatmulSpec
 from tilewright.targets.base import Target
@@ -107,7 +107,11 @@ def _packed_tiles(spec: MatmulSpec, target: Target) -> list[tuple[int, int]]:
     if dot.is_tile:
         found = [(down * AMX_ROWS, across * AMX_ROWS) for down, across in tiles.blocks()]
     else:
-        found = list(blocking.register_tiles(target, target.lanes(spec.acc_type), fused=dot.adds, rows=dot.rows))
+        found = list(
+            register_tiles.register_tiles(
+                target, register_tiles.panel_lanes(spec, target), fused=dot.adds, rows=dot.rows
+            )
+        )
     return [(mr, nr // spec.products) for mr, nr in found if nr % spec.products == 0]
 
 
@@ -118,7 +122,7 @@ def _is_fixed(spec: MatmulSpec) -> bool:
 
 def _packed_tile(spec: MatmulSpec, target: Target, sizes: Blocking) -> Options:
     """Tiles no wider and no taller than the result, or than the model's."""
-    unit = target.lanes(spec.acc_type)
+    unit = register_tiles.panel_lanes(spec, target)
     rows, columns = max(int(spec.m), sizes.mr), max(ceil_div(max(int(spec.n), 1), unit) * unit, sizes.nr)
     found = [(mr, nr) for mr, nr in _packed_tiles(spec, target) if mr <= rows and nr <= columns]
     return [each for each in found if each[1] == sizes.nr] if _is_fixed(spec) else found
@@ -151,9 +155,9 @@ def _packed_nc(spec: MatmulSpec, target: Target, sizes: Blocking) -> Options:
 
 def _unpacked_tile(spec: MatmulSpec, target: Target, sizes: Blocking) -> Options:
     """Tiles on operands that are not packed."""
-    lanes = blocking.lanes_for(spec, target)
+    lanes = register_tiles.lanes_for(spec, target)
     rows, columns = max(int(spec.m), sizes.mr), max(ceil_div(max(int(spec.n), 1), lanes) * lanes, sizes.nr)
-    tiles_ = blocking.register_tiles(target, lanes)
+    tiles_ = register_tiles.register_tiles(target, lanes)
     return [(mr, nr) for mr, nr in tiles_ if mr <= rows and nr <= columns]
 
 

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from tilewright.schedules.models import blocking
+from tilewright.schedules.models import blocking, register_tiles
 from tilewright.schedules.models.sizes import Blocking, ceil_div, even, held_bytes
 from tilewright.spec import MatmulSpec
 from tilewright.targets.base import Target
@@ -106,7 +106,8 @@ def _tile_over_blocks(spec: MatmulSpec, target: Target) -> tuple[int, int]:
     if spec.m > 2 * most:
         tiles = ((even(spec.m, min(free // each - 1, blocking.PAIRS_OF_VECTORS)), each * lanes) for each in (2, 4))
         mr, nr = min(
-            tiles, key=lambda tile: blocking.result_cycles(target, spec.m, spec.n, tile, lanes=lanes, padded=False)
+            tiles,
+            key=lambda tile: register_tiles.result_cycles(target, spec.m, spec.n, tile, lanes=lanes, padded=False),
         )
         return mr, even(spec.n, nr, lanes)
     mr, line = even(spec.m, most), target.l1.line * 8
@@ -122,7 +123,7 @@ def _comes_from_memory(spec: MatmulSpec, target: Target) -> bool:
 
 def _takes_columns(spec: MatmulSpec, target: Target) -> bool:
     """Whether `streamed` takes tiles with all rows of C: they are few, and a vector is a line."""
-    if target.fma_per_cycle == 1 or target.vector_registers < blocking.MANY_REGISTERS or spec.b_stored.bits <= 8:
+    if target.fma_per_cycle == 1 or target.vector_registers < register_tiles.MANY_REGISTERS or spec.b_stored.bits <= 8:
         return False
     first, from_memory, held = _ROWS_BY_COLUMNS[spec.widens]
     rows = from_memory if _comes_from_memory(spec, target) else held
@@ -131,7 +132,7 @@ def _takes_columns(spec: MatmulSpec, target: Target) -> bool:
 
 def _takes_blocks(spec: MatmulSpec, target: Target) -> bool:
     """Whether `streamed` takes blocks of B: registers hold two vectors of some rows, and whole rows do not come faster from memory."""
-    least = ROWS_IN_L3 if target.vector_registers >= blocking.MANY_REGISTERS else _ROWS_IN_L3_NARROW
+    least = ROWS_IN_L3 if target.vector_registers >= register_tiles.MANY_REGISTERS else _ROWS_IN_L3_NARROW
     if target.fma_per_cycle == 1 or spec.m < least:
         return False
     return spec.m >= _ROWS_FROM_MEMORY or not _comes_from_memory(spec, target)

@@ -12,8 +12,8 @@ from tilewright.dims import most
 from tilewright.dtypes import dtype
 from tilewright.operator_specs.attention import AttentionSpec
 from tilewright.schedules.decisions import OnlineSoftmax
-from tilewright.schedules.models.blocking import tile_cycles
 from tilewright.schedules.models.online_softmax import key_multiple, on, scratch_bytes
+from tilewright.schedules.models.register_tiles import tile_cycles
 from tilewright.schedules.models.sizes import ceil_div
 from tilewright.schedules.models.space import Axis, Options
 from tilewright.targets.base import Target

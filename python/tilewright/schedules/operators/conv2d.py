@@ -10,15 +10,9 @@ from math import gcd
 
 from tilewright.operator_specs.conv2d import Conv2dSpec
 from tilewright.schedules import make, select
-from tilewright.schedules.models.blocking import (
-    Blocking,
-    ceil_div,
-    even,
-    register_tiles,
-    rows_in_l1,
-    tile_cycles,
-)
+from tilewright.schedules.models.blocking import Blocking, ceil_div, even, rows_in_l1
 from tilewright.schedules.models.lone_panel import reads_a
+from tilewright.schedules.models.register_tiles import register_tiles, tile_cycles
 from tilewright.schedules.models.space import Axis, Options
 from tilewright.spec import MatmulSpec
 from tilewright.targets.base import Target
