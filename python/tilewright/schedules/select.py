@@ -31,7 +31,6 @@ from tilewright.schedules.models import (
 )
 from tilewright.schedules.models.blocking import Blocking
 from tilewright.schedules.models.open_extents import Variant
-from tilewright.schedules.models.register_tiles import lanes_for, panel_lanes
 from tilewright.schedules.models.threads import in_strips, take_matrices, widened
 from tilewright.spec import MatmulSpec
 from tilewright.targets.base import Target
@@ -350,7 +349,7 @@ def check_sizes(name: str, spec: MatmulSpec, target: Target, given: Mapping[str,
             expected=f"more than the {dot.step} of one tile instruction on {target.name}",
             remedy="Leave kc to the model",
         )
-    units = {"mr": dot.rows, "nr": (panel_lanes if in_panels else lanes_for)(spec, target)}
+    units = {"mr": dot.rows, "nr": space.lanes(spec, target, in_panels=in_panels)}
     if dot.is_tile:
         units = {"mr": space.AMX_ROWS, "nr": space.AMX_ROWS}
     for size, unit in units.items():

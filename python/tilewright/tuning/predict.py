@@ -8,7 +8,7 @@ cost the bytes that they move, each from the level of the memory that holds it. 
 from __future__ import annotations
 
 from tilewright.schedules import select
-from tilewright.schedules.models import register_tiles
+from tilewright.schedules.models import register_tiles, space
 from tilewright.schedules.models.blocking import Blocking, ceil_div
 from tilewright.spec import MatmulSpec
 from tilewright.targets.base import Target
@@ -30,7 +30,7 @@ def cycles(spec: MatmulSpec, target: Target, name: str, sizes: Blocking) -> floa
         steps = ceil_div(k, target.lanes(spec.acc_type) * max(dot.depth, 1))
         loads = (sizes.mr + sizes.nr) / (sizes.mr * sizes.nr * target.loads_per_cycle)
         return m * n * steps * max(1 / target.fma_per_cycle, loads) + _SEEN * bytes_
-    lanes = (register_tiles.panel_lanes if select.is_in_panels(name) else register_tiles.lanes_for)(spec, target)
+    lanes = space.lanes(spec, target, in_panels=select.is_in_panels(name))
     if dot.is_tile:  # Sixteen rows and columns an instruction, in sixteen cycles.
         return (
             ceil_div(m, sizes.mr) * sizes.mr * ceil_div(n, sizes.nr) * sizes.nr / 16 * ceil_div(k, dot.step)

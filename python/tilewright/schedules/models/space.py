@@ -101,6 +101,11 @@ def along(axis: Axis[Problem, Sizes], name: str, spec: Problem, target: Target, 
     return sorted({each[at] for each in axis.offered(spec, target, sizes) if [*each[:at], *each[at + 1 :]] == fixed})
 
 
+def lanes(spec: MatmulSpec, target: Target, *, in_panels: bool) -> int:
+    """Elements of the vectors that the columns of a register tile are whole ones of, of operands in panels or of those that lie as they are."""
+    return (register_tiles.panel_lanes if in_panels else register_tiles.lanes_for)(spec, target)
+
+
 def _packed_tiles(spec: MatmulSpec, target: Target) -> list[tuple[int, int]]:
     """The register tiles that `packed` can have."""
     dot = target.dot(*spec.multiplied)
@@ -108,9 +113,7 @@ def _packed_tiles(spec: MatmulSpec, target: Target) -> list[tuple[int, int]]:
         found = [(down * AMX_ROWS, across * AMX_ROWS) for down, across in tiles.blocks()]
     else:
         found = list(
-            register_tiles.register_tiles(
-                target, register_tiles.panel_lanes(spec, target), fused=dot.adds, rows=dot.rows
-            )
+            register_tiles.register_tiles(target, lanes(spec, target, in_panels=True), fused=dot.adds, rows=dot.rows)
         )
     return [(mr, nr // spec.products) for mr, nr in found if nr % spec.products == 0]
 
@@ -122,7 +125,7 @@ def _is_fixed(spec: MatmulSpec) -> bool:
 
 def _packed_tile(spec: MatmulSpec, target: Target, sizes: Blocking) -> Options:
     """Tiles no wider and no taller than the result, or than the model's."""
-    unit = register_tiles.panel_lanes(spec, target)
+    unit = lanes(spec, target, in_panels=True)
     rows, columns = max(int(spec.m), sizes.mr), max(ceil_div(max(int(spec.n), 1), unit) * unit, sizes.nr)
     found = [(mr, nr) for mr, nr in _packed_tiles(spec, target) if mr <= rows and nr <= columns]
     return [each for each in found if each[1] == sizes.nr] if _is_fixed(spec) else found
@@ -155,9 +158,9 @@ def _packed_nc(spec: MatmulSpec, target: Target, sizes: Blocking) -> Options:
 
 def _unpacked_tile(spec: MatmulSpec, target: Target, sizes: Blocking) -> Options:
     """Tiles on operands that are not packed."""
-    lanes = register_tiles.lanes_for(spec, target)
-    rows, columns = max(int(spec.m), sizes.mr), max(ceil_div(max(int(spec.n), 1), lanes) * lanes, sizes.nr)
-    tiles_ = register_tiles.register_tiles(target, lanes)
+    unit = lanes(spec, target, in_panels=False)
+    rows, columns = max(int(spec.m), sizes.mr), max(ceil_div(max(int(spec.n), 1), unit) * unit, sizes.nr)
+    tiles_ = register_tiles.register_tiles(target, unit)
     return [(mr, nr) for mr, nr in tiles_ if mr <= rows and nr <= columns]
 
 
