@@ -12,7 +12,7 @@ import signal
 import sys
 import time
 import traceback
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from multiprocessing.connection import Connection
 from pathlib import Path
@@ -147,16 +147,18 @@ def ask(
     request: Mapping[str, Any],
     limits: Limits,
     started: Child | None = None,
+    needs: Sequence[str] = (),
     printed: Callable[[str], object] = lambda text: sys.stderr.write(text),
     heard: Callable[[Mapping[str, str]], object] = lambda told: None,
 ) -> dict[str, Any]:
     """The answer of a worker module to `request`, which it gets as JSON.
 
     Args:
-        module: What the child runs: `answer_with`.
+        module: What the child runs: its `main` calls `answer_with`.
         request: What it is asked.
         limits: What it may take.
         started: A child that runs the module already and waits for its request; it is ended after the answer.
+        needs: What else it imports.
         printed: Gets what the child printed.
         heard: Gets what the child tells before it answers, when it does.
 
@@ -165,7 +167,11 @@ def ask(
         EndedError: It gave no answer.
     """
     told, deadline = {_STAGE: "payload"}, time.monotonic() + limits.seconds
-    with started or Child(module, variables=knobs.overrides()) as child:
+    try:
+        child = started or Child(module, variables=knobs.overrides(), needs=needs)
+    except ChildEndedError as ended:
+        raise EndedError(ended.reason, told[_STAGE], ended.output) from None
+    with child:
         try:
             child.send_bytes(json.dumps({"limits": asdict(limits), "request": request}).encode())
             while True:
