@@ -157,7 +157,7 @@ class Child:
         """How the child ended, which has closed its end of the connection."""
         if not self._end(_LAST_SECONDS):
             return ChildEndedError("closed the connection", None, self.output())
-        status = self._process.returncode
+        status = self._process.returncode or 0
         if status < 0:
             return ChildEndedError(f"crashed with {signal.Signals(-status).name}", status, self.output())
         return ChildEndedError(f"ended with status {status}", status, self.output())

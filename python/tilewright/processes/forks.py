@@ -17,7 +17,6 @@ import sys
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from functools import cache
-from multiprocessing import Pipe
 from multiprocessing.connection import Connection
 from threading import Lock
 from typing import IO, Any
@@ -85,7 +84,12 @@ class Forks:
         os.register_at_fork(after_in_child=self._forget)
 
     def start(
-        self, module: str, arguments: Sequence[str], needs: Sequence[str], variables: Mapping[str, str], output: IO[bytes]
+        self,
+        module: str,
+        arguments: Sequence[str],
+        needs: Sequence[str],
+        variables: Mapping[str, str],
+        output: IO[bytes],
     ) -> tuple[Connection, Forked]:
         """A fork that runs the `main` of a module, and the connection to it.
 
@@ -107,8 +111,8 @@ class Forks:
             frozenset(os.sched_getaffinity(0)),
         )
         for _ in range(_TRIES):
-            line, theirs = Pipe()
-            leash, end = socket.socketpair()
+            (ours, theirs), (leash, end) = socket.socketpair(), socket.socketpair()
+            line = Connection(ours.detach())
             with theirs, end:
                 server = self._ask([module, *needs], [end.fileno(), theirs.fileno(), output.fileno()])
             try:
