@@ -14,13 +14,13 @@ from processes import in_new_process
 from tilewright.processes.child import Child, ChildEndedError
 
 PROGRAM = """
-import ctypes, os, signal, subprocess, sys, threading, time
+import atexit, ctypes, os, signal, subprocess, sys, threading, time
 from multiprocessing.connection import Connection
 
 def main():
     line = Connection(int(sys.argv[1]))
-    while True:
-        line.send(eval(line.recv()))
+    while question := line.recv():
+        line.send(eval(question))
 """
 SECONDS = 60
 
@@ -139,6 +139,17 @@ def test_how_it_ended_is_told_and_the_next_one_works(answering, ending, how):
         assert other.is_running()
         assert asked(other, "1 + 1") == 2
     assert answer(answering, "2 + 2") == 4
+
+
+def test_what_it_printed_is_written_when_it_ends_well(answering):
+    with Child(answering, needs=()) as child:
+        printing = "print('Python'), ctypes.CDLL(None).printf(b'C '), atexit.register(print, 'registered') and None"
+        assert asked(child, printing) == (None, 2, None)
+        assert child.output() == ""
+        child.send("")
+        ended = child.ended()
+    assert ended.status == 0
+    assert sorted(ended.output.split()) == ["C", "Python", "registered"]
 
 
 def test_one_that_says_nothing_is_ended(answering):

@@ -7,6 +7,8 @@ over the environment, the folder, the path of modules and the CPUs that its pare
 
 from __future__ import annotations
 
+import atexit
+import ctypes
 import gc
 import os
 import signal
@@ -132,6 +134,16 @@ def run(connection: int, output: int, folder: int) -> None:
         sys.argv[1:] = [str(connection), *start.arguments]
         parent.send(os.getpid())
     import_module(start.module).main()
+    _leave()
+
+
+def _leave() -> None:
+    """Ends as a program does, but frees nothing one by one: what is registered runs, and what was printed is written."""
+    atexit._run_exitfuncs()
+    for stream in (sys.stdout, sys.stderr):
+        with suppress(Exception):  # A user's code may have closed or replaced it.
+            stream.flush()
+    ctypes.CDLL(None).exit(0)  # Which writes what C and C++ printed.
 
 
 if __name__ == "__main__":
