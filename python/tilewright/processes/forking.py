@@ -57,6 +57,7 @@ def serve(asked: socket.socket) -> tuple[int, ...] | None:
     waking.setblocking(False)
     signal.signal(signal.SIGCHLD, lambda *_: None)
     signal.set_wakeup_fd(waking.fileno(), warn_on_full_buffer=False)
+    gc.disable()  # What is imported is none.
     forks, told, is_open = dict[socket.socket, int](), set[int](), True
     while is_open or forks:
         ready = wait([woken, *forks, *([asked] if is_open else [])], None if forks else _IDLE_SECONDS)
@@ -74,6 +75,7 @@ def serve(asked: socket.socket) -> tuple[int, ...] | None:
                 leash = socket.socket(fileno=descriptors.pop(0))
                 number = os.fork()
                 if not number:
+                    gc.enable()
                     signal.set_wakeup_fd(-1)
                     signal.signal(signal.SIGCHLD, signal.SIG_DFL)
                     for mine in (asked, woken, waking, leash, *forks):
@@ -103,8 +105,7 @@ def _import(modules: Sequence[str]) -> None:
         with suppress(Exception):
             import_module(each)
     if missing:
-        gc.collect()
-        gc.freeze()  # Memory that is looked through is written to, and would be copied in each fork.
+        gc.freeze()  # What is looked through for garbage is written to, and would be copied in each fork.
 
 
 def _end(number: int) -> None:
