@@ -113,9 +113,13 @@ def test_nothing_of_the_server_is_open_in_it(answering):
             assert asked(child, "os.getsid(0) == os.getpgid(0) == os.getpid()")
 
 
-def test_the_server_has_one_thread(answering):
+def test_the_server_has_one_thread_and_a_fork_those_that_multiply(answering):
+    multiplied = "int((numpy.ones((600, 600)) @ numpy.ones((600, 600))).sum()), len(os.listdir('/proc/self/task'))"
     with Child(answering, needs=("numpy", "tilewright.emit.stages")) as child:
         assert asked(child, "len(os.listdir(f'/proc/{os.getppid()}/task'))") == 1
+        assert asked(child, "len(os.listdir('/proc/self/task'))") == 1
+        found = asked(child, f"(numpy := __import__('numpy')) and ({multiplied})")
+    assert f"{found}\n" == in_new_process(f"import numpy, os; print(({multiplied}))")
 
 
 @pytest.mark.parametrize(

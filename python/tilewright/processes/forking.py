@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """The process of `forks`: imports what children need, once, and forks a child for each request.
 
-It runs nothing that a user wrote, and has one thread, so that its forks find no lock taken. A fork closes what is the server's, takes
+It runs nothing that a user wrote, and forks while it has one thread, so that no lock is taken in a fork: those that numpy's BLAS starts
+when it is imported end before a fork, and start again in a process that multiplies. A fork closes what is the server's, takes
 over the environment, the folder, the path of modules and the CPUs that its parent has now, and ends as any program does.
 """
 

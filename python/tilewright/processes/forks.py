@@ -31,8 +31,6 @@ _END_SECONDS = 1.0
 """Until a server whose line is closed has ended."""
 _AT_START = ("LD_", "LC_", "LANG", "MALLOC_", "GLIBC_")
 """How variables begin that a process reads when it starts: other values ask for another server."""
-_ONE_THREAD = {"OPENBLAS_NUM_THREADS": "1"}
-"""numpy's BLAS starts threads when it is imported."""
 _TRIES = 2
 """A server may end, as nobody needed it, while it is asked."""
 
@@ -160,7 +158,6 @@ class Forks:
         with theirs:
             self._server = subprocess.Popen(
                 command(_SERVER, str(theirs.fileno())),
-                env={**os.environ, **_ONE_THREAD},
                 cwd="/",
                 pass_fds=(theirs.fileno(),),
                 stdin=subprocess.DEVNULL,
