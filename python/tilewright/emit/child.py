@@ -147,9 +147,10 @@ def ask(
     request: Mapping[str, Any],
     limits: Limits,
     started: Child | None = None,
-    needs: Sequence[str] = (),
     printed: Callable[[str], object] = lambda text: sys.stderr.write(text),
     heard: Callable[[Mapping[str, str]], object] = lambda told: None,
+    *,
+    needs: Sequence[str] = (),
 ) -> dict[str, Any]:
     """The answer of a worker module to `request`, which it gets as JSON.
 
@@ -158,9 +159,9 @@ def ask(
         request: What it is asked.
         limits: What it may take.
         started: A child that runs the module already and waits for its request; it is ended after the answer.
-        needs: What else it imports.
         printed: Gets what the child printed.
         heard: Gets what the child tells before it answers, when it does.
+        needs: What else it imports, where none is started already.
 
     Raises:
         TilewrightError: What the child answered with.
