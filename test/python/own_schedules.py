@@ -3,11 +3,12 @@
 
 from __future__ import annotations
 
-import sys
+import hashlib
 from pathlib import Path
 
 import pytest
 import tilewright as tw
+from tilewright.emit import isolated
 
 SPEC = tw.MatmulSpec(16, 32, 8)
 MATCH = '%m = transform.structured.match ops{["linalg.matmul"]} in %root : (!transform.any_op) -> !transform.any_op'
@@ -26,14 +27,16 @@ def written(path: Path, *ops: str) -> Path:
     return path
 
 
-def replaced_child(monkeypatch: pytest.MonkeyPatch, python: Path, program: str, stage: str = "bufferized") -> None:
-    """Puts an interpreter that says that a stage starts, and then runs `program`, in the place of children's."""
-    python.write_text(
-        f"#!{sys.executable}\nimport os, signal, sys, time\nfrom multiprocessing.connection import Connection\n"
-        f'parent = Connection(int(sys.argv[-1]))\nparent.send_bytes(b\'{{"told": {{"stage": "{stage}"}}}}\')\n{program}\n'
+def replaced_child(monkeypatch: pytest.MonkeyPatch, folder: Path, program: str, stage: str = "bufferized") -> None:
+    """Puts a module that says that a stage starts, and then runs `program`, in the place of what children run; it is in `folder`."""
+    name = f"child_{hashlib.sha256(f'{stage} {program}'.encode()).hexdigest()}"  # One that is imported stays.
+    (folder / f"{name}.py").write_text(
+        "import os, signal, sys, time\nfrom multiprocessing.connection import Connection\ndef main():\n"
+        "    parent = Connection(int(sys.argv[1]))\n    parent.recv_bytes()\n"
+        f'    parent.send_bytes(b\'{{"told": {{"stage": "{stage}"}}}}\')\n    {program or "return"}\n'
     )
-    python.chmod(0o755)
-    monkeypatch.setattr(sys, "executable", str(python))
+    monkeypatch.syspath_prepend(folder)
+    monkeypatch.setattr(isolated, "_WORKER", name)
 
 
 def failure(kind: type[tw.TilewrightError], schedule, spec: tw.MatmulSpec = SPEC) -> tw.TilewrightError:

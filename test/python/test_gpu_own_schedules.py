@@ -165,7 +165,7 @@ def test_the_table_of_one_schedule(tmp_path: Path, capsys: pytest.CaptureFixture
 
 
 def test_a_child_that_dies_is_an_error_with_a_reproducer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    replaced_child(monkeypatch, tmp_path / "python", "os.kill(os.getpid(), signal.SIGKILL)", stage="threads")
+    replaced_child(monkeypatch, tmp_path, "os.kill(os.getpid(), signal.SIGKILL)", stage="threads")
     monkeypatch.setenv("TILEWRIGHT_CACHE_DIR", str(tmp_path))
     with pytest.raises(tw.LoweringError, match="MLIR crashed with SIGKILL") as caught:
         tw.compile(SPEC, target="sm_80", schedule=deciding(among_warps), cache=False)

@@ -61,7 +61,7 @@ def test_a_crash_is_an_error_with_a_reproducer(monkeypatch, tmp_path, crash):
     ],
 )
 def test_a_child_that_does_not_answer(monkeypatch, tmp_path, child, what):
-    replaced_child(monkeypatch, tmp_path / "python", child)
+    replaced_child(monkeypatch, tmp_path, child)
     schedule = written(tmp_path / "own.mlir", MATCH)
     monkeypatch.setenv("TILEWRIGHT_CACHE_DIR", str(tmp_path))
     monkeypatch.setenv("TILEWRIGHT_COMPILE_TIMEOUT_S", "1" if "sleep" in child else "60")
@@ -89,7 +89,7 @@ def test_a_reproducer_of_a_function_is_the_schedule_that_it_made(monkeypatch, tm
 
 
 def test_a_reproducer_of_an_operator_has_its_sizes(monkeypatch, tmp_path):
-    replaced_child(monkeypatch, tmp_path / "python", "sys.exit(7)")
+    replaced_child(monkeypatch, tmp_path, "sys.exit(7)")
     monkeypatch.setenv("TILEWRIGHT_CACHE_DIR", str(tmp_path))
     monkeypatch.setenv("TILEWRIGHT_PASSES", "required")
     spec = tw.AttentionSpec(32, 32, 16)

@@ -12,7 +12,7 @@ import signal
 import sys
 import time
 import traceback
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from multiprocessing.connection import Connection
 from pathlib import Path
@@ -149,23 +149,30 @@ def ask(
     started: Child | None = None,
     printed: Callable[[str], object] = lambda text: sys.stderr.write(text),
     heard: Callable[[Mapping[str, str]], object] = lambda told: None,
+    *,
+    needs: Sequence[str] = (),
 ) -> dict[str, Any]:
     """The answer of a worker module to `request`, which it gets as JSON.
 
     Args:
-        module: What the child runs: `answer_with`.
+        module: What the child runs: its `main` calls `answer_with`.
         request: What it is asked.
         limits: What it may take.
         started: A child that runs the module already and waits for its request; it is ended after the answer.
         printed: Gets what the child printed.
         heard: Gets what the child tells before it answers, when it does.
+        needs: What else it imports, where none is started already.
 
     Raises:
         TilewrightError: What the child answered with.
         EndedError: It gave no answer.
     """
     told, deadline = {_STAGE: "payload"}, time.monotonic() + limits.seconds
-    with started or Child(module, variables=knobs.overrides()) as child:
+    try:
+        child = started or Child(module, variables=knobs.overrides(), needs=needs)
+    except ChildEndedError as ended:
+        raise EndedError(ended.reason, told[_STAGE], ended.output) from None
+    with child:
         try:
             child.send_bytes(json.dumps({"limits": asdict(limits), "request": request}).encode())
             while True:

@@ -122,7 +122,7 @@ def _answer(plan: Plan, wanted: dict[str, Any], command: str) -> dict[str, Any]:
         # What a user's code may import: what it could in this process.
         request["paths"] = [os.path.abspath(path) for path in sys.path]
     try:
-        return child.ask(_WORKER, request, child.Limits.of_compilation())
+        return child.ask(_WORKER, request, child.Limits.of_compilation(), needs=[_compiler(wanted)])
     except child.EndedError as ended:
         if plan.text is None and not plan.trusted and ended.stage == "schedule":
             raise ended.as_schedule_error(plan.name) from None
@@ -137,6 +137,15 @@ def _answer(plan: Plan, wanted: dict[str, Any], command: str) -> dict[str, Any]:
         files["README.txt"] = command
         what = "list of passes" if plan.trusted else "schedule"
         raise ended.as_error(files, f"The {what} and how to run it are") from None
+
+
+def _compiler(wanted: dict[str, Any]) -> str:
+    """The module with which the child compiles."""
+    if isinstance(wanted["target"], GpuTarget):
+        return "tilewright.emit.gpu"
+    if isinstance(wanted["spec"], tuple):
+        return "tilewright.emit.chain"
+    return "tilewright.emit.operators" if isinstance(wanted["spec"], OperatorSpec) else "tilewright.emit.stages"
 
 
 def _schedule(plan: Plan) -> str:

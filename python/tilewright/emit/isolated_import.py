@@ -29,7 +29,7 @@ def load(text: str, filename: str) -> tuple[MatmulSpec, str]:
     """
     request = {"text": text, "filename": filename}
     try:
-        answer = child.ask("tilewright.emit.isolated_import", request, child.Limits.of_compilation())
+        answer = child.ask(__name__, request, child.Limits.of_compilation(), needs=["tilewright.payload.importer"])
     except child.EndedError as ended:
         files = {"module.mlir": text, "README.txt": "tilewright compile module.mlir --emit payload -o -\n"}
         raise ended.as_error(files, "The file and how to read it are") from None
@@ -47,5 +47,6 @@ def _answer(request: dict[str, Any], _tell: child.Tell) -> dict[str, Any]:
     return {"spec": {name: getattr(found.spec, name) for name in _FIELDS}, "function": found.function}
 
 
-if __name__ == "__main__":
+def main() -> None:
+    """The child."""
     child.answer_with(_answer)

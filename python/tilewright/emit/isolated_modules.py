@@ -40,7 +40,7 @@ def build(
         "wanted": {"until": until, **wanted},
     }
     try:
-        answer = child.ask("tilewright.emit.isolated_modules", request, child.Limits.of_compilation())
+        answer = child.ask(__name__, request, child.Limits.of_compilation(), needs=["tilewright.emit.modules"])
     except child.EndedError as ended:
         command = f"tilewright compile module.mlir --threads {threads} --target {target.name} --emit {until} -o -\n"
         files = {"module.mlir": text, "README.txt": command}
@@ -68,5 +68,6 @@ def _answer(request: dict[str, Any], tell: child.Tell) -> dict[str, Any]:
     return built.as_json()
 
 
-if __name__ == "__main__":
+def main() -> None:
+    """The child."""
     child.answer_with(_answer)

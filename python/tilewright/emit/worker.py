@@ -88,5 +88,6 @@ def _gpu(plan: Plan, wanted: dict[str, Any], tell: child.Tell) -> dict[str, Any]
     return as_json(built, built.texts) | {"code": base64.b64encode(built.object).decode()}
 
 
-if __name__ == "__main__":
+def main() -> None:
+    """The child."""
     child.answer_with(answer)

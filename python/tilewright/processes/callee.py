@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""A process of `pool.Processes`: calls the functions that it receives, until the connection is closed."""
+"""A process of `pool.Processes`, and of others: calls the functions that it receives, until the connection is closed."""
 
 from __future__ import annotations
 
@@ -26,6 +26,11 @@ def serve(parent: Connection) -> None:
             parent.send((False, TilewrightError(f"{type(error).__name__}: {error}", where=str(function))))
 
 
-if __name__ == "__main__":
+def main() -> None:
+    """The process."""
     with Connection(int(sys.argv[1])) as connection:
         serve(connection)
+
+
+if __name__ == "__main__":
+    main()

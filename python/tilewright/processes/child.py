@@ -16,6 +16,7 @@ from threading import Lock
 from typing import Any
 
 from tilewright.processes.command import command
+from tilewright.processes.forks import Forked, forks
 
 _LAST_SECONDS = 5.0
 """Until a process whose connection is closed has ended."""
@@ -40,6 +41,17 @@ class ChildEndedError(Exception):
         self.output = output
 
 
+class _Program(subprocess.Popen[bytes]):
+    """A program that this process has started."""
+
+    def is_gone(self) -> bool:
+        """Whether it has ended; its number is its own until it has been waited for."""
+        try:
+            return os.waitid(os.P_PID, self.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is not None
+        except ChildProcessError:  # Somebody lets the system wait for all children.
+            return True
+
+
 class Child:
     """A Python process that runs a module, which gets the number of a connection's descriptor as its first argument.
 
@@ -54,6 +66,7 @@ class Child:
         python: Path | None = None,
         variables: Mapping[str, str] | None = None,
         within: Sequence[str] = (),
+        needs: Sequence[str] | None = None,
     ) -> None:
         """Starts it.
 
@@ -63,12 +76,23 @@ class Child:
             python: As for `command`.
             variables: What its environment has besides this process's.
             within: A command, of which the last words are the command that it runs, such as that of a sandbox.
+            needs: Modules that it will import: it is a fork of a process that has them (`forks`), and runs the module's `main`.
+
+        Raises:
+            ChildEndedError: A fork did not start.
         """
         self._output = tempfile.TemporaryFile()  # noqa: SIM115 (closed with the process)
         self._ending = Lock()
+        self._process: _Program | Forked
+        if needs is not None:
+            try:
+                self._line, self._process = forks().start(module, arguments, needs, variables or {}, self._output)
+            except OSError as error:
+                raise ChildEndedError(f"did not start: {error}", None, self.output()) from None
+            return
         self._line, theirs = multiprocessing.Pipe()
         with theirs:
-            self._process = subprocess.Popen(
+            self._process = _Program(
                 [*within, *command(module, str(theirs.fileno()), *arguments, python=python)],
                 env={**os.environ, **(variables or {})},
                 pass_fds=(theirs.fileno(),),
@@ -133,7 +157,7 @@ class Child:
         """How the child ended, which has closed its end of the connection."""
         if not self._end(_LAST_SECONDS):
             return ChildEndedError("closed the connection", None, self.output())
-        status = self._process.returncode
+        status = self._process.returncode or 0
         if status < 0:
             return ChildEndedError(f"crashed with {signal.Signals(-status).name}", status, self.output())
         return ChildEndedError(f"ended with status {status}", status, self.output())
@@ -141,7 +165,7 @@ class Child:
     def is_running(self) -> bool:
         """Whether the process is there."""
         with self._ending:
-            return self._process.returncode is None and not self._is_gone()
+            return self._process.returncode is None and not self._process.is_gone()
 
     def kill(self) -> None:
         """Ends the child by force, while another thread may wait for it, which is told."""
@@ -172,18 +196,12 @@ class Child:
             if self._process.returncode is not None:
                 return True
             deadline = time.monotonic() + seconds
-            while not (ended := self._is_gone()) and time.monotonic() < deadline:
+            while not (ended := self._process.is_gone()) and time.monotonic() < deadline:
                 time.sleep(0.002)
             # Its number is its group's until it has been waited for, and may be anybody's afterwards.
             self._signal(signal.SIGKILL)
             self._process.wait()
             return ended
-
-    def _is_gone(self) -> bool:
-        try:
-            return os.waitid(os.P_PID, self._process.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is not None
-        except ChildProcessError:  # Somebody lets the system wait for all children.
-            return True
 
     def _signal(self, number: signal.Signals) -> None:
         """Sends a signal to the process and to what it has started."""

@@ -246,7 +246,7 @@ def run(
         TilewrightError: An argument cannot be made, or the kernel cannot be run, or not in such blocks and clusters.
     """
     _check_sizes(kernel, sizes)
-    with Child(_CALLEE) as child:
+    with Child(_CALLEE, needs=[__name__]) as child:
         try:
             child.send((_run, (kernel, sizes, tuple(arguments), tuple(seeds), frozenset(allowed), counted), {}))
             fine, value = child.receive(seconds)
@@ -271,7 +271,7 @@ def time(kernel: Kernel, sizes: Launch, arguments: Sequence[Argument], seconds: 
         TilewrightError: As `run`; or the run takes too long.
     """
     _check_sizes(kernel, sizes)
-    with Child(_CALLEE) as child:
+    with Child(_CALLEE, needs=[__name__]) as child:
         try:
             child.send((_time, (kernel, sizes, tuple(arguments), resident), {}))
             fine, value = child.receive(seconds)

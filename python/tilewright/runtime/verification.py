@@ -73,7 +73,7 @@ def verify(
         "threads": metadata.threads,
     }
     try:
-        answer = child.ask("tilewright.runtime.verification", request, child.Limits(knobs.load().compile_timeout_s))
+        answer = child.ask(__name__, request, child.Limits(knobs.load().compile_timeout_s))
     except child.EndedError as ended:
         if ended.stage != _CALL:  # It is not the kernel that took so long.
             warn(spec, f"the comparison {ended.reason}")
@@ -180,5 +180,6 @@ def _facts(target: Target, schedule: str, threads: int) -> Metadata:
     return Metadata(target.name, target.triple, target.feature_string, schedule, {}, threads, {}, 0.0, 0, False, "")
 
 
-if __name__ == "__main__":
+def main() -> None:
+    """The child."""
     child.answer_with(_answer)
