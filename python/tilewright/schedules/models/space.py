@@ -102,7 +102,7 @@ def along(axis: Axis[Problem, Sizes], name: str, spec: Problem, target: Target, 
 
 
 def lanes(spec: MatmulSpec, target: Target, *, in_panels: bool) -> int:
-    """Elements of the vectors that the columns of a register tile are whole ones of, of operands in panels or of those that lie as they are."""
+    """Elements of a vector of a register tile's columns, of operands in panels or of those that lie as they are."""
     return (register_tiles.panel_lanes if in_panels else register_tiles.lanes_for)(spec, target)
 
 
