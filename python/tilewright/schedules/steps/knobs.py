@@ -7,9 +7,10 @@ A tuner changes the choice in the schedule's text, and so can anybody; MLIR refu
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict
 from functools import partial
+from types import MappingProxyType
 from typing import Any
 
 from tilewright.errors import ScheduleError
@@ -21,6 +22,11 @@ from tilewright.schedules.models import space
 from tilewright.schedules.models.blocking import Blocking
 from tilewright.spec import MatmulSpec
 from tilewright.targets.base import Target
+
+Options = Mapping[str, Sequence[int]]
+"""What sizes may be, by name."""
+NONE: Options = MappingProxyType({})
+"""Nothing may vary."""
 
 
 def knob(name: str, options: Sequence[int], selected: int) -> steps.Handle:
@@ -144,6 +150,27 @@ def sizes(
     for name in space.LOWERED:
         if not isinstance(found[name], int) or name in now.by_name:
             lower_by(functions, name, found[name])
+    return found
+
+
+def of_options(
+    sizes: Any,  # noqa: ANN401 - a strategy's sizes, a dataclass of ints and flags
+    options: Options,
+    parts: Iterable[tuple[str, str]] = (),
+) -> dict[str, Any]:
+    """The sizes of a strategy for GPUs by name: a knob for each that has several options, others as they are. Flags are knobs of 0 and 1.
+
+    In the text, beside the knobs, that a part is no larger than what it is of: ``transform.match.param.cmpi le %wm, %bm``. `parts` names
+    such pairs. A part's knob alone offers only what fits the other size.
+    """
+    found: dict[str, Any] = {
+        name: knob(name, [int(each) for each in options[name]], int(size)) if len(options.get(name, ())) > 1 else size
+        for name, size in asdict(sizes).items()
+    }
+    for part, whole in parts:
+        inner, outer = found[part], found[whole]
+        if not isinstance(inner, int) and not isinstance(outer, int):
+            transform.MatchParamCmpIOp(inner, outer, transform.MatchCmpIPredicate.le)
     return found
 
 
