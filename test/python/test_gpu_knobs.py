@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""Knobs of schedules for GPUs: a printed one can be turned, and is then the schedule of the other size; users' own are ranked over theirs."""
+"""Knobs of schedules for GPUs: a printed one can be turned, and is then that of the other size; users' own are ranked over theirs."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from tilewright.schedules import choices, steps
 from tilewright.schedules.gpu import tensor_memory_sizes, warpgroup_sizes
 from tilewright.schedules.plan import Plan
 from tilewright.schedules.steps import block_tile, knobs, sharing
-from tilewright.tuning import on_paper, own_on_paper
+from tilewright.tuning import gpu_cost, own_on_paper
 
 F32, BF16 = tw.MatmulSpec(300, 200, 500), tw.MatmulSpec(300, 200, 500, a="bf16")
 CASES = {
@@ -49,7 +49,7 @@ def built(strategy: str, given: dict[str, int] | None = None, *, text: str | Non
     return gpu.compiled(spec, target_of(target), plan, aligned=True, boxed=True, until="scheduled").texts
 
 
-def usual(strategy: str) -> Any:  # noqa: ANN401 - of a strategy
+def usual(strategy: str) -> Any:
     """Its usual sizes."""
     target, spec = CASES[strategy]
     return CARRIERS[strategy].sizes(spec, target_of(target), {})
@@ -81,16 +81,16 @@ def test_a_knob_that_is_turned_makes_what_the_strategy_makes_of_that_size(strate
 
 
 def test_flags_and_what_goes_on_are_knobs_of_hopper() -> None:
-    target, row = target_of("sm_90a"), CARRIERS["warpgroup"]
+    strategy, target, row = "warpgroup", target_of("sm_90a"), CARRIERS["warpgroup"]
     large = tw.MatmulSpec(4096, 4096, 4096, a="bf16", c="bf16", beta=1)
     sizes = row.sizes(large, target, {"bm": 128, "bn": 128})
-    found = open_sizes.options(row, large, target, sizes)
+    found = open_sizes.options(strategy, large, target, sizes)
     assert found["streamed"] == found["fetched"] == found["pingpong"] == [0, 1]
     assert found["cluster"] == found["beside"] == found["consumers"] == [1, 2]
     assert (found["band"], found["split"]) == ([4, 8, 16], [1, 2, 4, 8])
     assert not {"products", "promote", "swapped"} & set(found), "sums would be others, and rows are many"
     batch = replace(large, batch=(2,), beta=0)
-    assert not {"streamed", "fetched"} & set(open_sizes.options(row, batch, target, sizes))
+    assert not {"streamed", "fetched"} & set(open_sizes.options(strategy, batch, target, sizes))
     with ir.Context():
         text = str(row.schedule(large, sizes, found))
     assert {each.name: list(each.options) for each in choices.read(text)} == found
@@ -98,7 +98,7 @@ def test_flags_and_what_goes_on_are_knobs_of_hopper() -> None:
 
 @pytest.mark.parametrize(
     ("strategy", "target", "turned"),
-    [("mma_sync", "sm_80", {"bm": 64, "stages": 4}), ("warpgroup", "sm_90a", {"bm": 128, "stages": 3, "cluster": 2, "band": 4})],
+    [("mma_sync", "sm_80", {"bm": 64, "stages": 4}), ("warpgroup", "sm_90a", {"bm": 128, "stages": 3, "band": 4})],
 )
 def test_a_file_with_another_choice_is_another_kernel_with_the_right_numbers(
     strategy: str, target: str, turned: dict[str, int], tmp_path: Path
@@ -109,7 +109,9 @@ def test_a_file_with_another_choice_is_another_kernel_with_the_right_numbers(
     file.write_text(choices.made(first.asm["schedule"], turned))
     kernel = tw.compile(spec, target=emulated, schedule=str(file), cache=False)
     numbers(kernel, spec)
-    changed = {name: size for name, size in kernel.metadata.parameters.items() if size != first.metadata.parameters[name]}
+    changed = {
+        name: size for name, size in kernel.metadata.parameters.items() if size != first.metadata.parameters[name]
+    }
     assert changed == turned
     assert f"stages = {turned['stages']}" in kernel.asm["scheduled"]
     assert kernel.asm["ptx"] != first.asm["ptx"]
@@ -129,27 +131,30 @@ def test_parts_that_are_larger_than_their_tile_are_refused() -> None:
 def test_options_fit_and_are_those_that_are_searched(strategy: str) -> None:
     target, spec = CASES[strategy]
     row, now = CARRIERS[strategy], usual(strategy)
-    found = open_sizes.options(row, spec, target_of(target), now)
-    every = set(open_sizes.every(row, spec, target_of(target), now))
+    found = open_sizes.options(strategy, spec, target_of(target), now)
+    every = set(open_sizes.every(strategy, spec, target_of(target), now))
     assert now in every
-    major = {axis.sizes[0] for axis in row.axes if not axis.minor}
+    major = {axis.sizes[0] for axis in open_sizes.OPEN[strategy].axes if not axis.minor}
     for name in major & set(found):
         assert {getattr(each, name) for each in every} >= set(found[name])
     for each in every:
         row.check(spec, target_of(target), each)
-        assert row.fits(spec, target_of(target), each)
+        assert open_sizes.OPEN[strategy].fits(spec, target_of(target), each)
 
 
 def test_what_the_models_compare_is_among_what_is_searched() -> None:
-    for spec in (BF16, tw.MatmulSpec(16, 4096, 4096, a="bf16"), tw.MatmulSpec(4096, 4096, 512, a="f8E4M3FN", layout="nt")):
-        target = target_of("sm_90a")
-        row = CARRIERS["warpgroup"]
-        every = set(open_sizes.every(row, spec, target, row.sizes(spec, target, {})))
+    for spec in (
+        BF16,
+        tw.MatmulSpec(16, 4096, 4096, a="bf16"),
+        tw.MatmulSpec(4096, 4096, 512, a="f8E4M3FN", layout="nt"),
+    ):
+        strategy, target = "warpgroup", target_of("sm_90a")
+        every = set(open_sizes.every(strategy, spec, target, CARRIERS[strategy].sizes(spec, target, {})))
         assert set(warpgroup_sizes.ranked(spec, target)) <= every
-        work, row = warpgroup_sizes.work_of(spec), CARRIERS["tensor_memory"]
+        work, strategy = warpgroup_sizes.work_of(spec), "tensor_memory"
         assert work is not None
-        start = row.sizes(spec, target_of("sm_100a"), {})
-        every = set(open_sizes.every(row, spec, target_of("sm_100a"), start))
+        start = CARRIERS[strategy].sizes(spec, target_of("sm_100a"), {})
+        every = set(open_sizes.every(strategy, spec, target_of("sm_100a"), start))
         assert set(tensor_memory_sizes._candidates(spec, work, {"bk": start.bk})) <= every
 
 
@@ -238,5 +243,5 @@ def test_tensor_memory_is_ranked_by_its_own_model() -> None:
     sizes, spec = usual("tensor_memory"), tw.MatmulSpec(4096, 4096, 4096, a="bf16")
     predicted = tensor_memory_sizes.predicted(spec, sizes)
     assert predicted is not None
-    assert on_paper.cycles(spec, target_of("sm_100a"), sizes) == predicted
+    assert gpu_cost.cycles(spec, target_of("sm_100a"), sizes) == predicted
     assert tensor_memory_sizes.predicted(replace(spec, m=None), sizes) is None

@@ -47,7 +47,7 @@ ParseResult tilewright::parseFlag(OpAsmParser &parser, std::optional<OpAsmParser
 
 void tilewright::printFlag(OpAsmPrinter &printer, Operation *, Value parameter, UnitAttr) {
   if (parameter)
-    printer << parameter;
+    printer << ' ' << parameter;
 }
 
 LogicalResult tilewright::verifyClauses(Operation *op, ArrayRef<Clause> clauses) {

@@ -73,7 +73,7 @@ def planned(
         return made, lambda given: _ATTENTION[name].schedule(given, target, made)
     row, product = strategies.CARRIERS[name], spec if isinstance(spec, MatmulSpec) else of_launch(spec)
     sizes = row.sizes(product, target, parameters)
-    return sizes, lambda given: row.schedule(given, sizes, open_sizes.options(row, product, target, sizes))
+    return sizes, lambda given: row.schedule(given, sizes, open_sizes.options(name, product, target, sizes))
 
 
 def scheduled(spec: Computed, target: GpuTarget) -> MatmulSpec | AttentionSpec:

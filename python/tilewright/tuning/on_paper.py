@@ -13,25 +13,18 @@ from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
 from functools import partial
 from itertools import product
-from math import prod
 from typing import Any
 
 from tilewright.codegen.gpu import open_sizes
-from tilewright.codegen.gpu.strategies import CARRIERS
-from tilewright.dims import most
-from tilewright.dtypes import dtype
 from tilewright.emit.gpu_problem import able, planned
 from tilewright.errors import SpecError, TargetError, TilewrightError, UnverifiedWarning, WrongResultError
 from tilewright.operator_specs import AttentionSpec, Conv2dSpec
-from tilewright.payload.conv2d_products import of_launch
 from tilewright.payload.spec_tables import Spec
 from tilewright.runtime import gpu, verification
 from tilewright.runtime.gpu import GpuKernel
-from tilewright.schedules.gpu import tensor_memory_sizes, warpgroup_sizes, warpgroup_time
-from tilewright.schedules.gpu.tensor_memory import TensorMemoryTile
-from tilewright.schedules.gpu.warpgroup import WarpGroupTile
 from tilewright.spec import MatmulSpec
 from tilewright.targets.gpu import GpuTarget
+from tilewright.tuning import gpu_cost
 
 _VARIED = ("bm", "kc")
 """Sizes of attention that the model, or the assembler's figures, tell apart."""
@@ -132,13 +125,13 @@ def _ordered(spec: Any, target: GpuTarget, name: str) -> list[Any]:  # noqa: ANN
     """Other sizes than the usual ones, the likeliest first."""
     usual = planned(spec, target, name, {})[0]
     found = dict.fromkeys(each for each in _others(spec, target, name, usual) if each != usual)
-    return sorted(found, key=lambda each: cycles(spec, target, each))
+    return sorted(found, key=lambda each: gpu_cost.cycles(spec, target, each))
 
 
 def _others(spec: Any, target: GpuTarget, name: str, usual: Any) -> Iterator[Any]:  # noqa: ANN401 - as above
     """What the axes of a product's strategy offer; of attention, halves and doubles of the usual sizes."""
     if not isinstance(spec, AttentionSpec):
-        yield from open_sizes.every(CARRIERS[name], _product(spec), target, usual)
+        yield from open_sizes.every(name, gpu_cost.product(spec), target, usual)
         return
     sizes = {each: getattr(usual, each) for each in _VARIED}
     for factors in product(_FACTORS, repeat=len(sizes)):
@@ -158,46 +151,9 @@ def _given(spec: Any, target: GpuTarget, name: str, made: Any) -> dict[str, int]
     return {each: int(size) for each, size in every.items()}
 
 
-def _product(spec: MatmulSpec | Conv2dSpec) -> MatmulSpec:
-    """What is multiplied."""
-    return spec if isinstance(spec, MatmulSpec) else of_launch(spec)
-
-
-def cycles(spec: Any, target: GpuTarget, made: Any) -> float:  # noqa: ANN401 - as above
-    """What some sizes cost: what the model predicts of the strategy, or the bytes that come from the L2 cache, in rounds of blocks."""
-    if isinstance(spec, AttentionSpec):
-        blocks = prod(spec.batch) * spec.heads * -(-most(spec.queries) // made.bm)
-        bytes_ = most(spec.keys) * (spec.head * dtype(spec.k).bytes + spec.value_head * dtype(spec.v).bytes)
-        return (
-            _rounds(target, blocks)
-            * (bytes_ + made.bm * spec.head * dtype(spec.q).bytes)
-            / warpgroup_time.L2_BYTES_EACH
-        )
-    inner = _product(spec)
-    if isinstance(made, WarpGroupTile) and (known := warpgroup_sizes.predicted(inner, made)) is not None:
-        return known
-    if isinstance(made, TensorMemoryTile) and (known := tensor_memory_sizes.predicted(inner, made)) is not None:
-        return known
-    m, n, k, *batch = (most(each) for each in (inner.m, inner.n, inner.k, *inner.batch))
-    blocks = -(-m // made.bm) * -(-n // made.bn) * prod(batch)
-    deep = -(-k // made.bk) * made.bk
-    return (
-        _rounds(target, blocks)
-        * deep
-        * (made.bm * inner.a_stored.bits + made.bn * inner.b_stored.bits)
-        / 8
-        / warpgroup_time.L2_BYTES_EACH
-    )
-
-
-def _rounds(target: GpuTarget, blocks: int) -> int:
-    """How many blocks one multiprocessor has after another; all of them where it is not known how many there are."""
-    return -(-blocks // max(target.processors, 1))
-
-
 def _compiled(spec: Any, target: GpuTarget, name: str, given: Mapping[str, int], made: Any) -> Ranked:  # noqa: ANN401 - as above
     kernel = gpu.compile(spec, target, name if given else None, given, cache=True)
-    return ranked(kernel, name, given, cycles(spec, target, made))
+    return ranked(kernel, name, given, gpu_cost.cycles(spec, target, made))
 
 
 def ranked(kernel: GpuKernel, name: str, given: Mapping[str, int], predicted: float) -> Ranked:

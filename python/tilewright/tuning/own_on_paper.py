@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""Ranks the choices that a user's schedule for a GPU leaves open, without a card: by the models of the strategies whose sizes it decides."""
+"""Ranks the choices that a user's schedule for a GPU leaves open, without a card: by the models of the sizes that it decides."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from tilewright.runtime.gpu import GpuKernel
 from tilewright.schedules import choices, make
 from tilewright.spec import MatmulSpec
 from tilewright.targets.gpu import GpuTarget
-from tilewright.tuning import on_paper, own
+from tilewright.tuning import gpu_cost, on_paper, own
 from tilewright.tuning.on_paper import Ranked, Ranking
 
 
@@ -59,7 +59,7 @@ def rank(
                 break
             try:
                 kernel: Any = space.compile(candidate)
-                predicted = on_paper.cycles(spec, target, _decided(kernel))
+                predicted = gpu_cost.cycles(spec, target, _decided(kernel))
                 found.append(on_paper.ranked(kernel, called, dict(candidate.sizes), predicted))
             except TilewrightError as error:  # Choices that do not fit together.
                 refused.append(str(error))

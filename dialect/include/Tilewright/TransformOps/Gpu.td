@@ -168,13 +168,13 @@ def Tilewright_SpecializeWarpGroupsOp : Tilewright_LoopOp<"specialize_warp_group
                        OptionalAttr<ConfinedAttr<I64Attr, [IntNonNegative]>>:$promote);
   let assemblyFormat = [{
     $target `consumers` custom<Size>($dynamic_consumers, $consumers)
-    (`pingpong` custom<Flag>($dynamic_pingpong, $pingpong)^)?
+    (`pingpong` `` custom<Flag>($dynamic_pingpong, $pingpong)^)?
     (`cluster` custom<Size>($dynamic_cluster, $cluster)^)?
     (`beside` custom<Size>($dynamic_beside, $beside)^)?
     (`split` custom<Size>($dynamic_split, $split)^)?
-    (`streamed` custom<Flag>($dynamic_streamed, $streamed)^)?
-    (`fetched` custom<Flag>($dynamic_fetched, $fetched)^)?
-    (`swapped` custom<Flag>($dynamic_swapped, $swapped)^)?
+    (`streamed` `` custom<Flag>($dynamic_streamed, $streamed)^)?
+    (`fetched` `` custom<Flag>($dynamic_fetched, $fetched)^)?
+    (`swapped` `` custom<Flag>($dynamic_swapped, $swapped)^)?
     (`band` custom<Size>($dynamic_band, $band)^)?
     (`promote` custom<Size>($dynamic_promote, $promote)^)?
     attr-dict `:` type($target)
@@ -236,10 +236,10 @@ def Tilewright_SpecializeWarpsOp : Tilewright_LoopOp<"specialize_warps", [AttrSi
   let assemblyFormat = [{
     $target `buffers` custom<Size>($dynamic_buffers, $buffers)
     (`cluster` custom<Size>($dynamic_cluster, $cluster)^)?
-    (`pair` custom<Flag>($dynamic_pair, $pair)^)?
+    (`pair` `` custom<Flag>($dynamic_pair, $pair)^)?
     (`split` custom<Size>($dynamic_split, $split)^)?
-    (`streamed` custom<Flag>($dynamic_streamed, $streamed)^)?
-    (`swapped` custom<Flag>($dynamic_swapped, $swapped)^)?
+    (`streamed` `` custom<Flag>($dynamic_streamed, $streamed)^)?
+    (`swapped` `` custom<Flag>($dynamic_swapped, $swapped)^)?
     (`band` custom<Size>($dynamic_band, $band)^)?
     attr-dict `:` type($target)
   }];

@@ -19,11 +19,10 @@ from tilewright.codegen.gpu.tma_tiles import Box
 from tilewright.errors import ScheduleError
 from tilewright.lowering.types import double_functions
 from tilewright.mlir import ir
-from tilewright.schedules.gpu import axes, tensor_memory_sizes, warpgroup_sizes
-from tilewright.schedules.gpu.axes import GpuAxis
+from tilewright.schedules.gpu import tensor_memory_sizes, warpgroup_sizes
 from tilewright.schedules.gpu.matrix_cores import WaveTile
 from tilewright.schedules.gpu.matrix_cores import matrix_cores as matrix_cores_schedule
-from tilewright.schedules.gpu.mma_sync import WARP, WarpTile, mma_sync
+from tilewright.schedules.gpu.mma_sync import WarpTile, mma_sync
 from tilewright.schedules.gpu.simt import ThreadTile, simt
 from tilewright.schedules.gpu.tensor_memory import TensorMemoryTile
 from tilewright.schedules.gpu.tensor_memory import tensor_memory as tensor_memory_schedule
@@ -31,12 +30,9 @@ from tilewright.schedules.gpu.warpgroup import WarpGroupTile
 from tilewright.schedules.gpu.warpgroup import warpgroup as warpgroup_schedule
 from tilewright.schedules.gpu_strategies import GPU_STRATEGIES
 from tilewright.schedules.steps.block_tile import with_sizes
-from tilewright.schedules.steps.knobs import Options
 from tilewright.spec import MatmulSpec
 from tilewright.targets.gpu import GpuTarget
 
-_MOST_SUMS = 128
-"""Registers of a thread that sums take at most: the others are for what they are made of."""
 Sizes = ThreadTile | WarpTile | WarpGroupTile | WaveTile | TensorMemoryTile
 """The sizes of a strategy."""
 SIZES: tuple[type[Sizes], ...] = (ThreadTile, WarpTile, WarpGroupTile, WaveTile, TensorMemoryTile)
@@ -49,8 +45,7 @@ class Carrier:
 
     Attributes:
         sizes: Gives its sizes for a product, with some overridden by name.
-        schedule: Makes its schedule, in which sizes with several options are knobs.
-        axes: What its sizes may be.
+        schedule: Makes its schedule of sizes, in which those with several options, which come last, are knobs.
         kind: How schedules call what it does (`decisions.OPS`).
         decided: Gives the sizes that a schedule has decided.
         check: Checks sizes for a product; raises `ScheduleError`.
@@ -58,21 +53,16 @@ class Carrier:
             returns the boxes in which operands are copied, if they are.
         lanes: Elements of the vectors that a thread computes with.
         does: Whether it does the types and layout of a product.
-        fits: Whether shared memory and registers hold what sizes need.
-        fitted: Sizes with as many stages as shared memory has room for, where that follows from the others.
     """
 
     sizes: Callable[[MatmulSpec, GpuTarget, Mapping[str, int]], Sizes]
-    schedule: Callable[[MatmulSpec, Any, Options], ir.Module]
-    axes: Sequence[GpuAxis]
+    schedule: Callable[[MatmulSpec, Any, Mapping[str, Sequence[int]]], ir.Module]
     kind: str
     decided: Callable[[Decisions, GpuTarget], Sizes]
     check: Callable[[MatmulSpec, GpuTarget, Any], None]
     share: Callable[[ir.Operation, MatmulSpec, GpuTarget, Any, bool, bool], Sequence[Box]]
     lanes: Callable[[Any], int]
     does: Callable[[MatmulSpec, GpuTarget], bool]
-    fits: Callable[[MatmulSpec, GpuTarget, Any], bool]
-    fitted: Callable[[MatmulSpec, Any], Any] = lambda spec, sizes: sizes
 
 
 def _simt(
@@ -115,30 +105,10 @@ def _in_steps(
 def _simt_sizes(spec: MatmulSpec, target: GpuTarget, sizes: Mapping[str, int]) -> ThreadTile:
     """One slot for each tile where memory has no room for two."""
     made = with_sizes(ThreadTile, sizes)
-    slot = _slot(spec, made, (max(spec.acc_type.bits, 32),) * 2)
+    size = max(spec.acc_type.bits, 32)
+    slot = staging.bytes_of((made.bm, made.bk), size) + spec.products * staging.bytes_of((made.bk, made.bn), size)
     fits = made.stages * slot <= target.shared_bytes
     return made if fits or "stages" in sizes else replace(made, stages=1)
-
-
-def _slot(spec: MatmulSpec, sizes: ThreadTile | WarpTile | WaveTile, bits: tuple[int, int]) -> int:
-    """Bytes of the tiles of a step, of elements of so many bits."""
-    of_a = staging.bytes_of((sizes.bm, sizes.bk), bits[0])
-    return of_a + spec.products * staging.bytes_of((sizes.bk, sizes.bn), bits[1])
-
-
-def _simt_fits(spec: MatmulSpec, target: GpuTarget, sizes: ThreadTile) -> bool:
-    slot = _slot(spec, sizes, (max(spec.acc_type.bits, 32),) * 2)
-    sums = spec.products * sizes.rows * sizes.columns * spec.acc_type.bits // 32
-    return sizes.stages * slot <= target.shared_bytes and sums <= _MOST_SUMS // 2
-
-
-def _warps_fit(spec: MatmulSpec, target: GpuTarget, sizes: WarpTile | WaveTile, warp: int) -> bool:
-    types = (spec.a_type, spec.a_stored), (spec.b_type, spec.b_stored)
-    a, b = (max(made.bits, stored.bits) for made, stored in types)
-    sums = spec.products * sizes.wm * sizes.wn // warp * spec.acc_type.bits // 32
-    # Rows of either tile may lie along K or across it, and are a little longer than needed.
-    longer = staging.PIECE_BYTES * max(0, sizes.bk - min(sizes.bm, sizes.bn)) * (1 + spec.products)
-    return sizes.stages * (_slot(spec, sizes, (a, b)) + longer) <= target.shared_bytes and sums <= _MOST_SUMS
 
 
 def _check_simt(spec: MatmulSpec, target: GpuTarget, sizes: ThreadTile) -> None:
@@ -172,64 +142,52 @@ CARRIERS: Mapping[str, Carrier] = MappingProxyType(
         "simt": Carrier(
             sizes=_simt_sizes,
             schedule=simt,
-            axes=axes.SIMT,
             kind="threads",
             decided=lambda found, target: found.made(ThreadTile),
             check=_check_simt,
             share=_simt,
             lanes=lambda sizes: sizes.columns,
             does=lambda spec, target: True,
-            fits=_simt_fits,
         ),
         "mma_sync": Carrier(
             sizes=_mma_sync_sizes,
             schedule=mma_sync,
-            axes=axes.MMA_SYNC,
             kind="mma_sync",
             decided=lambda found, target: found.made(WarpTile),
             check=_check_mma_sync,
             share=_mma_sync,
             lanes=lambda sizes: 2,
             does=lambda spec, target: multiplied(spec, target) is not None,
-            fits=lambda spec, target, sizes: _warps_fit(spec, target, sizes, WARP),
         ),
         "matrix_cores": Carrier(
             sizes=matrix_cores.sizes,
             schedule=matrix_cores_schedule,
-            axes=axes.MATRIX_CORES,
             kind="matrix_cores",
             decided=lambda found, target: found.made(WaveTile, wave=target.warp),
             check=matrix_cores.check,
             share=_matrix_cores,
             lanes=lambda sizes: 4,
             does=matrix_cores.does,
-            fits=lambda spec, target, sizes: _warps_fit(spec, target, sizes, sizes.wave),
         ),
         "warpgroup": Carrier(
             sizes=warpgroup_sizes.sizes,
             schedule=warpgroup_schedule,
-            axes=axes.WARPGROUP,
             kind="warp_groups",
             decided=lambda found, target: found.made(WarpGroupTile, products=found.products),
             check=warpgroup_sizes.check,
             share=warpgroup.share,
             lanes=lambda sizes: 2,
             does=warpgroup.does,
-            fits=lambda spec, target, sizes: warpgroup_sizes.fits(spec, sizes),
-            fitted=warpgroup_sizes.fitted,
         ),
         "tensor_memory": Carrier(
             sizes=tensor_memory_sizes.sizes,
             schedule=tensor_memory_schedule,
-            axes=axes.TENSOR_MEMORY,
             kind="tensor_memory",
             decided=lambda found, target: found.made(TensorMemoryTile),
             check=tensor_memory_sizes.check,
             share=tensor_memory.share,
             lanes=lambda sizes: 2,
             does=tensor_memory.does,
-            fits=lambda spec, target, sizes: tensor_memory_sizes.fits(spec, sizes),
-            fitted=tensor_memory_sizes.fitted,
         ),
     }
 )

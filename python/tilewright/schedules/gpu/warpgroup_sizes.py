@@ -135,7 +135,10 @@ def _spills(groups: int, bytes_out: int) -> bool:
 
 
 def _streams(spec: MatmulSpec, consumers: int) -> bool:
-    """Whether registers are left to divide the steps of last tiles: a single consumer has none, nor have those of two products that gather."""
+    """Whether registers are left to divide the steps of last tiles.
+
+    A single consumer has none, nor have those of two products beside a group that gathers, which needs more of them.
+    """
     return consumers > 1 and not (spec.gathers and spec.products > 1)
 
 
@@ -328,9 +331,7 @@ def _candidates(spec: MatmulSpec, work: Work, usual: Mapping[str, int]) -> Itera
         shape |= {"products": work.products, "stages": _stages(slot, boxes)}
         most_split = -(-work.k // bk) // _LEAST_STEPS
         for split in SPLITS:
-            if split == 1 or (
-                split <= most_split and _parts_fit(work.products, bm, bn, _stages(slot, boxes) * slot)
-            ):
+            if split == 1 or (split <= most_split and _parts_fit(work.products, bm, bn, _stages(slot, boxes) * slot)):
                 yield from _and_fetched(spec, work, slot, WarpGroupTile(**shape, split=split))
         shared = [{}]
         if not swapped:

@@ -69,7 +69,9 @@ class Axis(Generic[Problem, Machine, Sizes]):
         return sorted({*self.options(spec, target, sizes), self.of(sizes)})
 
 
-def points(axes: Sequence[Axis[Problem, Machine, Sizes]], spec: Problem, target: Machine, sizes: Sizes) -> Iterator[Sizes]:
+def points(
+    axes: Sequence[Axis[Problem, Machine, Sizes]], spec: Problem, target: Machine, sizes: Sizes
+) -> Iterator[Sizes]:
     """All sizes that some axes offer, from those of the model on; an axis is expanded after the axes that it depends on.
 
     Minor ones stay as they are.
@@ -83,7 +85,9 @@ def points(axes: Sequence[Axis[Problem, Machine, Sizes]], spec: Problem, target:
         yield from points(others, spec, target, first.at(spec, target, sizes, option))
 
 
-def around(axes: Sequence[Axis[Problem, Machine, Sizes]], spec: Problem, target: Machine, sizes: Sizes) -> Iterator[Sizes]:
+def around(
+    axes: Sequence[Axis[Problem, Machine, Sizes]], spec: Problem, target: Machine, sizes: Sizes
+) -> Iterator[Sizes]:
     """The sizes of which one is the next smaller or larger option, or any other one where options are not ranked."""
     for axis in axes:
         for name in axis.sizes:

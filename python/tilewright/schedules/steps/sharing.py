@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Steps of schedules for GPUs that decide how a block's tile is shared among its threads, and how many stages its pipeline has.
 
-Their sizes are numbers, or transform parameters such as those of knobs. They come last, when a block computes its tile in vectors (`block_tile`), one of the first three and perhaps `pipeline`. What they
-decide is recorded on the loops, and carried out when the module has been bufferized (`codegen.gpu`).
+They come last, when a block computes its tile in vectors (`block_tile`), one of the first four and perhaps `pipeline`. Sizes are numbers,
+or transform parameters such as knobs'. What is decided is recorded on the loops, and carried out when the module has been bufferized
+(`codegen.gpu`).
 """
 
 from __future__ import annotations
@@ -97,7 +98,13 @@ def specialize_warp_groups(
                 C[my rows, :] = f(mine), by boxes
     """
     flags = {"pingpong": pingpong, "streamed": streamed, "fetched": fetched, "swapped": swapped}
-    sizes = {"cluster": (cluster, 1), "beside": (beside, 1), "split": (split, 1), "band": (band, 8), "promote": (promote, 0)}
+    sizes = {
+        "cluster": (cluster, 1),
+        "beside": (beside, 1),
+        "split": (split, 1),
+        "band": (band, 8),
+        "promote": (promote, 0),
+    }
     ours.tilewright_specialize_warp_groups(blocks, **_clauses({"consumers": consumers, **_unusual(sizes)}, flags))
 
 
