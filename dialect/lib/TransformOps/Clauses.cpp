@@ -81,8 +81,8 @@ int64_t ClauseReader::value(StringRef name, Value parameter, int64_t least, std:
   auto one = values.size() == 1 ? dyn_cast<IntegerAttr>(values.front()) : IntegerAttr();
   if (one && one.getInt() >= least && one.getInt() <= most.value_or(one.getInt()))
     return one.getInt();
-  std::string expected = most ? llvm::formatv("{0} or {1}", least, *most).str()
-                              : llvm::formatv("a number of at least {0}", least).str();
+  std::string expected =
+      most ? llvm::formatv("{0} or {1}", least, *most).str() : llvm::formatv("a number of at least {0}", least).str();
   std::string got = one ? llvm::formatv("{0}", one.getInt()).str() : llvm::formatv("{0} values", values.size()).str();
   if (!isWrong())
     found = op.emitDefiniteFailure() << name << ": expected " << expected << ", got " << got;

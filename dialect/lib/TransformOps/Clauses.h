@@ -13,13 +13,13 @@
 namespace tilewright {
 
 /// Parses the size of a clause: a parameter or a number.
-mlir::ParseResult parseSize(mlir::OpAsmParser &parser,
-                            std::optional<mlir::OpAsmParser::UnresolvedOperand> &parameter, mlir::IntegerAttr &number);
+mlir::ParseResult parseSize(mlir::OpAsmParser &parser, std::optional<mlir::OpAsmParser::UnresolvedOperand> &parameter,
+                            mlir::IntegerAttr &number);
 void printSize(mlir::OpAsmPrinter &printer, mlir::Operation *op, mlir::Value parameter, mlir::IntegerAttr number);
 
 /// Parses what comes behind the name of a clause that says whether something is done: a parameter or nothing.
-mlir::ParseResult parseFlag(mlir::OpAsmParser &parser,
-                            std::optional<mlir::OpAsmParser::UnresolvedOperand> &parameter, mlir::UnitAttr &flag);
+mlir::ParseResult parseFlag(mlir::OpAsmParser &parser, std::optional<mlir::OpAsmParser::UnresolvedOperand> &parameter,
+                            mlir::UnitAttr &flag);
 void printFlag(mlir::OpAsmPrinter &printer, mlir::Operation *op, mlir::Value parameter, mlir::UnitAttr flag);
 
 /// A clause of an operation.

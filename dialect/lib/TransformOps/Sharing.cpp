@@ -50,9 +50,8 @@ static DiagnosedSilenceableFailure share(transform::TransformRewriter &rewriter,
 }
 
 /// Applies `decide` to each op of a handle, until one fails.
-static DiagnosedSilenceableFailure
-toEach(transform::TransformState &state, Value target,
-       llvm::function_ref<DiagnosedSilenceableFailure(Operation *)> decide) {
+static DiagnosedSilenceableFailure toEach(transform::TransformState &state, Value target,
+                                          llvm::function_ref<DiagnosedSilenceableFailure(Operation *)> decide) {
   for (Operation *each : state.getPayloadOps(target))
     if (DiagnosedSilenceableFailure done = decide(each); !done.succeeded())
       return done;
