@@ -26,7 +26,7 @@ ROWS = (
     ),
     Mutant(
         "schedules/steps/knobs.py",
-        "            transform.MatchParamCmpIOp(inner, outer, transform.MatchCmpIPredicate.le)\n",
+        "            transform.MatchParamCmpIOp(inner, outer, transform.MatchCmpIPredicate.le, loc=place)\n",
         "            pass\n",
         ("test_gpu_knobs.py",),
     ),

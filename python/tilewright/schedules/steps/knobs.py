@@ -29,7 +29,7 @@ NONE: Options = MappingProxyType({})
 """Nothing may vary."""
 
 
-def knob(name: str, options: Sequence[int], selected: int) -> steps.Handle:
+def knob(name: str, options: Sequence[int], selected: int, *, place: ir.Location | None = None) -> steps.Handle:
     """A size that may vary, for `steps.tile` and other steps that take sizes.
 
     In the text: ``%kc = transform.tune.knob<"kc"> = 256 : i64 from options = [128, 256, 512] -> !transform.param<i64>``.
@@ -38,6 +38,7 @@ def knob(name: str, options: Sequence[int], selected: int) -> steps.Handle:
         name: What the tuner and its records call it.
         options: What it may be.
         selected: What it is, one of the options.
+        place: Where it is said; None: where this is called.
 
     Raises:
         ValueError: `selected` is no option.
@@ -48,7 +49,7 @@ def knob(name: str, options: Sequence[int], selected: int) -> steps.Handle:
     # Attributes, because the binding takes a selected 0 for none.
     choices = [ir.IntegerAttr.get(kind, each) for each in options]
     chosen = ir.IntegerAttr.get(kind, selected)
-    return tune.knob(transform.ParamType.get(kind), name, ir.ArrayAttr.get(choices), selected=chosen).result
+    return tune.knob(transform.ParamType.get(kind), name, ir.ArrayAttr.get(choices), selected=chosen, loc=place).result
 
 
 def alternatives(
@@ -163,14 +164,15 @@ def of_options(
     In the text, beside the knobs, that a part is no larger than what it is of: ``transform.match.param.cmpi le %wm, %bm``. `parts` names
     such pairs. A part's knob alone offers only what fits the other size.
     """
-    found: dict[str, Any] = {
-        name: knob(name, [int(each) for each in options[name]], int(size)) if len(options.get(name, ())) > 1 else size
-        for name, size in asdict(sizes).items()
-    }
+    found: dict[str, Any] = asdict(sizes)
+    place: ir.Location | None = None  # That of the first one: finding it out takes longer than all else.
+    for name in [each for each in found if len(options.get(each, ())) > 1]:
+        found[name] = knob(name, [int(each) for each in options[name]], int(found[name]), place=place)
+        place = place or found[name].owner.location
     for part, whole in parts:
         inner, outer = found[part], found[whole]
         if not isinstance(inner, int) and not isinstance(outer, int):
-            transform.MatchParamCmpIOp(inner, outer, transform.MatchCmpIPredicate.le)
+            transform.MatchParamCmpIOp(inner, outer, transform.MatchCmpIPredicate.le, loc=place)
     return found
 
 
