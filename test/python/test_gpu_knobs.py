@@ -201,8 +201,9 @@ def test_what_is_wrong_when_tried_leaves_the_schedules_own_choices(
     monkeypatch.setattr(verification, "verify_gpu", wrong)
     file = tmp_path / "own.py"
     file.write_text(OWN)
-    ranking, text = own_on_paper.rank(BF16, target_of("sm_80"), str(file), 0.01)
-    assert [each.right for each in ranking.found] == [False]
+    ranking, text = own_on_paper.rank(BF16, target_of("sm_80"), str(file), 600)
+    assert [each.right for each in ranking.found] == [False] * 3
+    assert ranking.found[0].sizes["rows"] == 64
     assert {each.name: each.selected for each in choices.read(text)} == {"part": 16, "rows": 16}
 
 
