@@ -231,6 +231,7 @@ MORE_IMPORTS = {
     "tilewright.codegen.gpu.strategies": 25,
     "tilewright.codegen.gpu.warpgroups": 17,
     "tilewright.codegen.scaled_sums.product": 19,
+    "tilewright.emit.gpu_problem": 16,
     "tilewright.lowering.driver": 17,
     "tilewright.runtime.gpu": 20,
 }

@@ -13,7 +13,9 @@ from products import TARGETS
 from test_quantized import check, dequantizing, operands_of
 from tilewright import targets
 from tilewright.payload.reference import within_bound
-from tilewright.schedules import select
+from tilewright.schedules import make, select
+from tilewright.schedules.models import space
+from tilewright.tuning import candidates
 
 CASES = [
     # Stored row by row: pairs of rows, with a last one; words; bytes; a last tile and a last group that are short.
@@ -167,3 +169,25 @@ def test_registers_of_256_bits(b, group, zero_point, m):
     assert kernel.metadata.schedule == "scaled_sums"
     assert ("vpshufb\t%ymm" in kernel.asm["asm"]) == (group >= 32 and m < 3)
     check(spec, "x86-64-v3")
+
+
+@pytest.mark.parametrize(("m", "layout", "varied"), [(3, "nn", "mr kc nc"), (2, "nt", "mr nr"), (12, "nt", "mr nr kc")])
+def test_sizes_that_may_vary_give_right_numbers(m: int, layout: str, varied: str):
+    """Row by row, along K in columns that are far apart, and transposed, so that vectors have a column in each lane."""
+    spec, row = dequantizing("f32", "i4", layout, 128, 0, m, 1152, 1280), select.row("scaled_sums")
+    target = targets.get("x86-64-v3")
+    sizes = select.sized("scaled_sums", spec, target).parameters
+    names = [each for axis in row.axes for each in axis.sizes if len(space.along(axis, each, spec, target, sizes)) > 1]
+    assert names == varied.split()
+    target = targets.resolve("host")
+    sizes = select.sized("scaled_sums", spec, target).parameters
+    found = candidates.of(spec, target, make.make(spec, target))
+    assert found.start.strategy == "scaled_sums"
+    assert {each.blocking for each in found.ordered if each.strategy == "scaled_sums"} >= {
+        each for each in space.points(row.axes, spec, target, sizes) if each != sizes
+    }
+    operands = operands_of(spec)
+    want, bound = tw.reference(spec, *operands), tw.error_bound(spec, *operands)
+    for each in space.around(row.axes, spec, target, sizes):
+        kernel = tw.compile(spec, schedule="scaled_sums", parameters=each.by_name)
+        assert within_bound(kernel(*operands), want, bound).all(), each

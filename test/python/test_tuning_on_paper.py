@@ -13,7 +13,7 @@ from tilewright.emit import ptxas
 from tilewright.errors import SlowScheduleWarning, UnverifiedWarning, WrongResultError
 from tilewright.runtime import verification
 from tilewright.schedules.gpu import warpgroup_sizes
-from tilewright.tuning import on_paper
+from tilewright.tuning import gpu_cost, on_paper
 
 SM_90A, SM_80 = (targets.gpu(name) for name in ("sm_90a", "sm_80"))
 PRODUCT = tw.MatmulSpec(256, 512, 256, a="bf16")
@@ -31,7 +31,7 @@ def test_the_models_order_is_kept_but_for_what_spills_or_is_wrong(monkeypatch):
 
     def made(spec, target, name, given, sizes):
         spills = 8 if len(assembled) == 2 else 0
-        ranked = on_paper.Ranked(name, dict(given), on_paper._cycles(spec, target, sizes), 100, spills, 0)
+        ranked = on_paper.Ranked(name, dict(given), gpu_cost.cycles(spec, target, sizes), 100, spills, 0)
         assembled[len(assembled)] = ranked
         return ranked
 
@@ -111,7 +111,7 @@ def test_sizes_are_tried_until_three_are_right_and_those_refused_are_counted(mon
     def made(spec, target, name, given, sizes):
         if len(given) == 1:
             raise tw.ScheduleError("too large")
-        return on_paper.Ranked(name, dict(given), on_paper._cycles(spec, target, sizes), None, None, 0)
+        return on_paper.Ranked(name, dict(given), gpu_cost.cycles(spec, target, sizes), None, None, 0)
 
     def checked(spec, target, each):
         asked.append(each)

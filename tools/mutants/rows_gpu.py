@@ -7,6 +7,48 @@ from mutant import Mutant
 
 ROWS = (
     Mutant(
+        "codegen/gpu/open_sizes.py",
+        "return made if OPEN[name].fits(spec, target, made) else None",
+        "return made",
+        ("test_gpu_knobs.py",),
+    ),
+    Mutant(
+        "codegen/gpu/open_sizes.py",
+        "{**fewest, size: each}",
+        "{size: each}",
+        ("test_gpu_knobs.py",),
+    ),
+    Mutant(
+        "codegen/gpu/decisions.py",
+        "_PIPELINE_OP, *_KNOBS,",
+        "_PIPELINE_OP,",
+        ("test_gpu_knobs.py",),
+    ),
+    Mutant(
+        "schedules/steps/knobs.py",
+        "            transform.MatchParamCmpIOp(inner, outer, transform.MatchCmpIPredicate.le, loc=place)\n",
+        "            pass\n",
+        ("test_gpu_knobs.py",),
+    ),
+    Mutant(
+        "schedules/steps/sharing.py",
+        "if not isinstance(size, int) or size != usual",
+        "if isinstance(size, int) and size != usual",
+        ("test_gpu_knobs.py",),
+    ),
+    Mutant(
+        "tuning/own_on_paper.py",
+        "choices.made(text, best.sizes) if best.right is not False else text",
+        "choices.made(text, best.sizes)",
+        ("test_gpu_knobs.py",),
+    ),
+    Mutant(
+        "tuning/gpu_cost.py",
+        "isinstance(made, TensorMemoryTile) and",
+        "isinstance(made, TensorMemoryTile) and not made.buffers and",
+        ("test_gpu_knobs.py",),
+    ),
+    Mutant(
         "runtime/gpu_passes.py",
         "    called, arrays = without_products(called, arrays)\n",
         "",

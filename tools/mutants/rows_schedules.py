@@ -7,6 +7,18 @@ from mutant import Mutant
 
 ROWS = (
     Mutant(
+        "schedules/models/scaled_blocks.py",
+        "    except ScheduleError:\n        return False\n    return True",
+        "    except ScheduleError:\n        return True\n    return True",
+        ("test_scaled_sums.py",),
+    ),
+    Mutant(
+        "tuning/candidates.py",
+        "sizes = start.blocking if name == start.strategy else _model_sizes(",
+        "sizes = _model_sizes(",
+        ("test_scaled_sums.py",),
+    ),
+    Mutant(
         "schedules/models/pays.py",
         "most_along_k(spec, target) and 2 * lanes * spec.m <= spec.k\n",
         "most_along_k(spec, target)\n",

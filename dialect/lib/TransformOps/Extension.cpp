@@ -2,6 +2,7 @@
 //
 // Registers the transform operations. Each one's meaning is in a file of its own beside this one.
 
+#include "Clauses.h"
 #include "Tilewright/IR/Tilewright.h"
 #include "Tilewright/TransformOps/TilewrightTransformOps.h"
 

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     type=options.TARGET,
     default="host",
     show_default=True,
-    help="This machine; or a GPU, whose sizes a model ranks: nothing is measured and recorded.",
+    help="This machine; or a GPU, whose sizes, or a schedule's choices for it, a model ranks: nothing is measured and recorded.",
 )
 @click.option("--threads", type=int, default=1, show_default=True, help="Most threads of a call.")
 @click.option(
@@ -79,12 +79,9 @@ def tune(
         shapes, dtype, {"--suite": suite, "--conv": conv, "--attention": attention, "--trace": trace}, product
     )
     check(threads, "--threads")
-    if target != "host":
-        others = {"--schedule": schedule, "-o": tuned, "--database": database}
-        odd = [option for option, each in others.items() if each is not None] + ["--threads"] * (threads > 1)
-        if odd:
-            raise click.UsageError(f"--target with {odd[0]}; expected neither searches here nor what these are kept in")
-        return tune_on_paper.tune(wanted, _gpu(target), budget, executor)
+    if target != "host" and (database is not None or threads > 1):
+        odd = "--threads" if database is None else "--database"
+        raise click.UsageError(f"--target with {odd}; expected neither searches here nor what these are kept in")
     if schedule is not None and (len(wanted) > 1 or executor is not None or not make.is_file(schedule)):
         where = "for" if executor is None else "with --executor, for"
         raise click.UsageError(
@@ -94,6 +91,10 @@ def tune(
         if schedule is None:
             raise click.UsageError("-o without --schedule; what wins of our strategies is kept in the database")
         files.require_writable(Path(tuned), "-o")
+    if target != "host":
+        if schedule is not None:
+            return tune_on_paper.tune_own(wanted[0], _gpu(target), schedule, budget, tuned)
+        return tune_on_paper.tune(wanted, _gpu(target), budget, executor)
     with Database(place(database)) as into:
         if executor is not None:
             return tune_workers.tune(wanted, into, executor, threads, budget)

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
@@ -33,10 +34,7 @@ def tune(wanted: Sequence[Spec], target: GpuTarget, budget: float, executor: Exe
     from tilewright.processes.calls import each
     from tilewright.tuning import on_paper
 
-    failed = 0
-    how = "ranked by the static model, not measured: nothing is recorded"
-    if _has_card(target):
-        how += "; `tilewright bench card` measures on the card here"
+    failed, how = 0, _how(target)
     with output.progress_bar() as tell:
         if executor is not None:
             ended = each(on_paper.rank, [(spec, target, budget) for spec in wanted], executor)
@@ -56,6 +54,37 @@ def tune(wanted: Sequence[Spec], target: GpuTarget, budget: float, executor: Exe
 
             failed += _show(f"{spec} for {target.name}", on_paper.rank(spec, target, budget, told), how)
     return 1 if failed else 0
+
+
+def tune_own(spec: Spec, target: GpuTarget, schedule: str, budget: float, tuned: str | None) -> int:
+    """Ranks the choices that a schedule leaves open, and prints the likeliest; 1 where some were wrong when tried.
+
+    Args:
+        spec: What to compute.
+        target: The GPU.
+        schedule: A .py or .mlir file.
+        budget: Seconds, about.
+        tuned: Where to write the schedule with the likeliest choices; None: nowhere.
+    """
+    from tilewright.runtime import files
+    from tilewright.tuning import own_on_paper
+
+    with output.progress_bar() as tell:
+
+        def told(part: float) -> None:
+            tell(100 * part, 100, f"{spec}")
+
+        ranking, text = own_on_paper.rank(spec, target, schedule, budget, told)
+    wrong = _show(f"{spec} for {target.name}", ranking, _how(target))
+    if tuned is not None:
+        files.write(Path(tuned), text.encode(), "-o")
+    return int(wrong)
+
+
+def _how(target: GpuTarget) -> str:
+    """How sizes were ranked."""
+    how = "ranked by the static model, not measured: nothing is recorded"
+    return f"{how}; `tilewright bench card` measures on the card here" if _has_card(target) else how
 
 
 def _show(what: str, ranking: Ranking, how: str) -> bool:

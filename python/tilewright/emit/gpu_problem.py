@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any
 
-from tilewright.codegen.gpu import strategies
+from tilewright.codegen.gpu import open_sizes, strategies
 from tilewright.emit.gpu_attention import GpuAttention
 from tilewright.emit.gpu_kernel import GpuCode
 from tilewright.emit.gpu_payload import Forms
@@ -71,9 +71,9 @@ def planned(
     if isinstance(spec, AttentionSpec):
         made = _ATTENTION[name].sizes(spec, target, parameters)
         return made, lambda given: _ATTENTION[name].schedule(given, target, made)
-    row = strategies.CARRIERS[name]
-    sizes = row.sizes(spec if isinstance(spec, MatmulSpec) else of_launch(spec), target, parameters)
-    return sizes, lambda given: row.schedule(given, sizes)
+    row, product = strategies.CARRIERS[name], spec if isinstance(spec, MatmulSpec) else of_launch(spec)
+    sizes = row.sizes(product, target, parameters)
+    return sizes, lambda given: row.schedule(given, sizes, open_sizes.options(name, product, target, sizes))
 
 
 def scheduled(spec: Computed, target: GpuTarget) -> MatmulSpec | AttentionSpec:

@@ -183,6 +183,11 @@ class GpuKernel(Kernel):
         return runners.of(self.target).refusal
 
     @property
+    def sizes(self) -> Any:  # noqa: ANN401 - of any strategy
+        """The sizes of the strategy, or those that the user's schedule has decided."""
+        return self._stages.sizes
+
+    @property
     def row_multiple(self) -> int:
         """Of how many elements rows are multiples, where the form for aligned operands runs."""
         return self._stages.row_multiple

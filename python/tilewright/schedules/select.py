@@ -114,6 +114,7 @@ STRATEGIES: Mapping[str, Row] = {
         shared=scaled_blocks.in_strips,
         own_order=True,
         takes=lambda spec, call, target: False,
+        axes=scaled_blocks.AXES,
     ),
     "inner_product": Row(
         "inner_product",

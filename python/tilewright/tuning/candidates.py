@@ -94,7 +94,8 @@ def of(spec: MatmulSpec, target: Target, plan: Plan, threads: int = 1) -> Space:
     # A packed B is for products of every M, which the start's strategy is for too.
     for name in [start.strategy] if spec.b_packed else select.available(target):
         row = select.row(name)
-        sizes = _model_sizes(name, spec, target, plan.threads)
+        # What the model chose is there in any case, also where others would sum in another order than its users expect.
+        sizes = start.blocking if name == start.strategy else _model_sizes(name, spec, target, plan.threads)
         if sizes is None or not row.axes:
             continue
         seed = start if name == start.strategy else Candidate.of(name, sizes.by_name)

@@ -7,10 +7,29 @@
 
 include "Tilewright/TransformOps/TransformOpBase.td"
 
+// What a clause of these ops says is a number or a transform parameter, such as a knob's (`transform.tune.knob`): `rows 4`, or
+// `rows %rows`. A clause that says whether something is done takes nothing, or a parameter of 0 or 1: `swapped`, or `swapped %swapped`. In
+// the generic form a clause is an attribute of its name, or else an operand of that name with `dynamic_` before it. A parameter has one
+// value, for all loops of the target. What it may be is checked when the op is applied: that is a definite failure, as is what of several
+// clauses does not go together; of numbers alone it is an error of the op itself.
+
+def Tilewright_SizeParam
+    : Type<CPred<"::tilewright::isSizeParam($_self)">, "transform parameter of i64", "::mlir::transform::ParamType">,
+      BuildableType<"::mlir::transform::ParamType::get($_builder.getContext(), $_builder.getI64Type())">;
+def Tilewright_Param : Optional<Tilewright_SizeParam>;
+def Tilewright_Size : OptionalAttr<ConfinedAttr<I64Attr, [IntPositive]>>;
+
+// One that is applied to each loop of its `target`, and has clauses.
+class Tilewright_LoopOp<string name, list<Trait> traits = []>
+    : Tilewright_TransformOp<name, !listconcat(traits, [DeclareOpInterfaceMethods<TransformOpInterface>])> {
+  let results = (outs);
+  let hasVerifier = 1;
+}
+
 // Below, "a loop over blocks" is an scf.forall that is mapped to #gpu.block<y> and #gpu.block<x>, each iteration of which computes a
 // tile of C in vectors as large as the tile: BlockTile.h says it exactly, and is what checks it.
 
-def Tilewright_ShareAmongThreadsOp : Tilewright_TransformEachOp<"share_among_threads"> {
+def Tilewright_ShareAmongThreadsOp : Tilewright_LoopOp<"share_among_threads", [AttrSizedOperandSegments]> {
   let summary = "Gives each thread of a block a rectangle of the block's tile, to be multiplied and added by itself";
   let description = [{
     Decides that the threads of a block bring tiles of A and B to shared memory together, a piece each, and that each of them then
@@ -44,13 +63,15 @@ def Tilewright_ShareAmongThreadsOp : Tilewright_TransformEachOp<"share_among_thr
     The handle stays valid. A silenceable failure: the target is no such loop, it is shared already, or the tile is no multiple of
     the parts.
   }];
-  let arguments = (ins TransformHandleTypeInterface:$target, ConfinedAttr<I64Attr, [IntPositive]>:$rows,
-                       ConfinedAttr<I64Attr, [IntPositive]>:$columns);
-  let results = (outs);
-  let assemblyFormat = "$target `rows` $rows `columns` $columns attr-dict `:` type($target)";
+  let arguments = (ins TransformHandleTypeInterface:$target,
+                       Tilewright_Param:$dynamic_rows, Tilewright_Size:$rows,
+                       Tilewright_Param:$dynamic_columns, Tilewright_Size:$columns);
+  let assemblyFormat = [{
+    $target `rows` custom<Size>($dynamic_rows, $rows) `columns` custom<Size>($dynamic_columns, $columns) attr-dict `:` type($target)
+  }];
 }
 
-def Tilewright_ShareAmongWarpsOp : Tilewright_TransformEachOp<"share_among_warps"> {
+def Tilewright_ShareAmongWarpsOp : Tilewright_LoopOp<"share_among_warps", [AttrSizedOperandSegments]> {
   let summary = "Gives each warp of a block a rectangle of the block's tile, to be multiplied by matrix instructions";
   let description = [{
     Decides that each warp of a block multiplies `rows` x `columns` elements of the block's tile by matrix instructions of a family:
@@ -78,14 +99,17 @@ def Tilewright_ShareAmongWarpsOp : Tilewright_TransformEachOp<"share_among_warps
 
     The handle stays valid. Silenceable failures are those of `share_among_threads`.
   }];
-  let arguments = (ins TransformHandleTypeInterface:$target, ConfinedAttr<I64Attr, [IntPositive]>:$rows,
-                       ConfinedAttr<I64Attr, [IntPositive]>:$columns, StrAttr:$instructions);
-  let results = (outs);
-  let assemblyFormat = "$target `rows` $rows `columns` $columns `instructions` $instructions attr-dict `:` type($target)";
-  let hasVerifier = 1;
+  let arguments = (ins TransformHandleTypeInterface:$target,
+                       Tilewright_Param:$dynamic_rows, Tilewright_Size:$rows,
+                       Tilewright_Param:$dynamic_columns, Tilewright_Size:$columns,
+                       StrAttr:$instructions);
+  let assemblyFormat = [{
+    $target `rows` custom<Size>($dynamic_rows, $rows) `columns` custom<Size>($dynamic_columns, $columns)
+    `instructions` $instructions attr-dict `:` type($target)
+  }];
 }
 
-def Tilewright_SpecializeWarpGroupsOp : Tilewright_TransformEachOp<"specialize_warp_groups"> {
+def Tilewright_SpecializeWarpGroupsOp : Tilewright_LoopOp<"specialize_warp_groups", [AttrSizedOperandSegments]> {
   let summary = "Lets one warp group of a block copy tiles, and the others multiply them (Hopper)";
   let description = [{
     Decides that a block has one warp group (four warps) that copies, the producer, and `consumers` that multiply. One thread of the
@@ -128,23 +152,36 @@ def Tilewright_SpecializeWarpGroupsOp : Tilewright_TransformEachOp<"specialize_w
     ```
 
     The handle stays valid. A silenceable failure: the target is no loop over blocks, it is shared already, or the tile is
-    no multiple of 64 rows for each consumer. Clauses that do not go together are an error of the op itself.
+    no multiple of 64 rows for each consumer. Clauses that do not go together are an error, as said above.
   }];
-  let arguments = (ins TransformHandleTypeInterface:$target, ConfinedAttr<I64Attr, [IntPositive]>:$consumers,
-                       UnitAttr:$pingpong, DefaultValuedAttr<ConfinedAttr<I64Attr, [IntPositive]>, "1">:$cluster,
-                       DefaultValuedAttr<ConfinedAttr<I64Attr, [IntPositive]>, "1">:$beside,
-                       DefaultValuedAttr<ConfinedAttr<I64Attr, [IntPositive]>, "1">:$split, UnitAttr:$streamed, UnitAttr:$fetched,
-                       UnitAttr:$swapped, DefaultValuedAttr<ConfinedAttr<I64Attr, [IntPositive]>, "8">:$band,
-                       DefaultValuedAttr<ConfinedAttr<I64Attr, [IntNonNegative]>, "0">:$promote);
-  let results = (outs);
+  let arguments = (ins TransformHandleTypeInterface:$target,
+                       Tilewright_Param:$dynamic_consumers, Tilewright_Size:$consumers,
+                       Tilewright_Param:$dynamic_pingpong, UnitAttr:$pingpong,
+                       Tilewright_Param:$dynamic_cluster, Tilewright_Size:$cluster,
+                       Tilewright_Param:$dynamic_beside, Tilewright_Size:$beside,
+                       Tilewright_Param:$dynamic_split, Tilewright_Size:$split,
+                       Tilewright_Param:$dynamic_streamed, UnitAttr:$streamed,
+                       Tilewright_Param:$dynamic_fetched, UnitAttr:$fetched,
+                       Tilewright_Param:$dynamic_swapped, UnitAttr:$swapped,
+                       Tilewright_Param:$dynamic_band, Tilewright_Size:$band,
+                       Tilewright_Param:$dynamic_promote,
+                       OptionalAttr<ConfinedAttr<I64Attr, [IntNonNegative]>>:$promote);
   let assemblyFormat = [{
-    $target `consumers` $consumers (`pingpong` $pingpong^)? (`cluster` $cluster^)? (`beside` $beside^)? (`split` $split^)?
-    (`streamed` $streamed^)? (`fetched` $fetched^)? (`swapped` $swapped^)? (`band` $band^)? (`promote` $promote^)? attr-dict `:` type($target)
+    $target `consumers` custom<Size>($dynamic_consumers, $consumers)
+    (`pingpong` `` custom<Flag>($dynamic_pingpong, $pingpong)^)?
+    (`cluster` custom<Size>($dynamic_cluster, $cluster)^)?
+    (`beside` custom<Size>($dynamic_beside, $beside)^)?
+    (`split` custom<Size>($dynamic_split, $split)^)?
+    (`streamed` `` custom<Flag>($dynamic_streamed, $streamed)^)?
+    (`fetched` `` custom<Flag>($dynamic_fetched, $fetched)^)?
+    (`swapped` `` custom<Flag>($dynamic_swapped, $swapped)^)?
+    (`band` custom<Size>($dynamic_band, $band)^)?
+    (`promote` custom<Size>($dynamic_promote, $promote)^)?
+    attr-dict `:` type($target)
   }];
-  let hasVerifier = 1;
 }
 
-def Tilewright_SpecializeWarpsOp : Tilewright_TransformEachOp<"specialize_warps"> {
+def Tilewright_SpecializeWarpsOp : Tilewright_LoopOp<"specialize_warps", [AttrSizedOperandSegments]> {
   let summary = "Lets one warp copy tiles, one multiply them with sums in tensor memory, and four finish the sums (Blackwell)";
   let description = [{
     Decides that a block has one thread that has boxes of A and B copied to shared memory (TMA), one that multiplies them from there,
@@ -186,21 +223,29 @@ def Tilewright_SpecializeWarpsOp : Tilewright_TransformEachOp<"specialize_warps"
     ```
 
     The handle stays valid. A silenceable failure: the target is no loop over blocks, it is shared already, or the tile is
-    no multiple of 128 rows. Clauses that do not go together are an error of the op itself.
+    no multiple of 128 rows. Clauses that do not go together are an error, as said above.
   }];
-  let arguments = (ins TransformHandleTypeInterface:$target, ConfinedAttr<I64Attr, [IntPositive]>:$buffers,
-                       DefaultValuedAttr<ConfinedAttr<I64Attr, [IntPositive]>, "1">:$cluster, UnitAttr:$pair,
-                       DefaultValuedAttr<ConfinedAttr<I64Attr, [IntPositive]>, "1">:$split, UnitAttr:$streamed,
-                       UnitAttr:$swapped, DefaultValuedAttr<ConfinedAttr<I64Attr, [IntPositive]>, "8">:$band);
-  let results = (outs);
+  let arguments = (ins TransformHandleTypeInterface:$target,
+                       Tilewright_Param:$dynamic_buffers, Tilewright_Size:$buffers,
+                       Tilewright_Param:$dynamic_cluster, Tilewright_Size:$cluster,
+                       Tilewright_Param:$dynamic_pair, UnitAttr:$pair,
+                       Tilewright_Param:$dynamic_split, Tilewright_Size:$split,
+                       Tilewright_Param:$dynamic_streamed, UnitAttr:$streamed,
+                       Tilewright_Param:$dynamic_swapped, UnitAttr:$swapped,
+                       Tilewright_Param:$dynamic_band, Tilewright_Size:$band);
   let assemblyFormat = [{
-    $target `buffers` $buffers (`cluster` $cluster^)? (`pair` $pair^)? (`split` $split^)? (`streamed` $streamed^)?
-    (`swapped` $swapped^)? (`band` $band^)? attr-dict `:` type($target)
+    $target `buffers` custom<Size>($dynamic_buffers, $buffers)
+    (`cluster` custom<Size>($dynamic_cluster, $cluster)^)?
+    (`pair` `` custom<Flag>($dynamic_pair, $pair)^)?
+    (`split` custom<Size>($dynamic_split, $split)^)?
+    (`streamed` `` custom<Flag>($dynamic_streamed, $streamed)^)?
+    (`swapped` `` custom<Flag>($dynamic_swapped, $swapped)^)?
+    (`band` custom<Size>($dynamic_band, $band)^)?
+    attr-dict `:` type($target)
   }];
-  let hasVerifier = 1;
 }
 
-def Tilewright_PipelineOp : Tilewright_TransformEachOp<"pipeline"> {
+def Tilewright_PipelineOp : Tilewright_LoopOp<"pipeline"> {
   let summary = "Keeps the tiles of several steps over K in shared memory: one is multiplied while the others are on their way";
   let description = [{
     Decides that shared memory has room for the tiles of A and B of `stages` steps of a loop over K. Copies for later steps are begun
@@ -235,9 +280,9 @@ def Tilewright_PipelineOp : Tilewright_TransformEachOp<"pipeline"> {
 
     The handle stays valid. A silenceable failure: the target is no such loop, or has a pipeline already.
   }];
-  let arguments = (ins TransformHandleTypeInterface:$target, ConfinedAttr<I64Attr, [IntPositive]>:$stages);
-  let results = (outs);
-  let assemblyFormat = "$target `stages` $stages attr-dict `:` type($target)";
+  let arguments = (ins TransformHandleTypeInterface:$target,
+                       Tilewright_Param:$dynamic_stages, Tilewright_Size:$stages);
+  let assemblyFormat = "$target `stages` custom<Size>($dynamic_stages, $stages) attr-dict `:` type($target)";
 }
 
 #endif // TILEWRIGHT_TRANSFORMOPS_GPU_TD

@@ -12,6 +12,11 @@
 #include "mlir/IR/OpImplementation.h"
 #include "mlir/Interfaces/SideEffectInterfaces.h"
 
+namespace tilewright {
+/// Whether a type is that of parameters that sizes come from: `!transform.param<i64>`.
+bool isSizeParam(mlir::Type type);
+} // namespace tilewright
+
 #define GET_OP_CLASSES
 #include "Tilewright/TransformOps/TilewrightTransformOps.h.inc"
 

@@ -30,7 +30,8 @@ OPS: Mapping[str, str] = MappingProxyType(
 _PIPELINE_OP = "transform.tilewright.pipeline"
 _MOST_STAGES = 128
 """More take longer to write out than anyone waits for, and hide no more of what memory takes."""
-_HARMLESS = frozenset({*OPS.values(), _PIPELINE_OP, "transform.structured.match", "transform.print"})
+_KNOBS = ("transform.tune.knob", "transform.match.param.cmpi", "transform.param.constant")
+_HARMLESS = frozenset({*OPS.values(), _PIPELINE_OP, *_KNOBS, "transform.structured.match", "transform.print"})
 """What may follow a decision in a schedule: it has checked what it was applied to, which nothing changes then."""
 _NAMES: Mapping[str, Mapping[str, str]] = MappingProxyType(
     {"mma_sync": {"rows": "wm", "columns": "wn"}, "matrix_cores": {"rows": "wm", "columns": "wn"}}

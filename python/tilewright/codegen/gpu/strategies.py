@@ -35,6 +35,8 @@ from tilewright.targets.gpu import GpuTarget
 
 Sizes = ThreadTile | WarpTile | WarpGroupTile | WaveTile | TensorMemoryTile
 """The sizes of a strategy."""
+SIZES: tuple[type[Sizes], ...] = (ThreadTile, WarpTile, WarpGroupTile, WaveTile, TensorMemoryTile)
+"""Those of each; no two have the same names."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +45,7 @@ class Carrier:
 
     Attributes:
         sizes: Gives its sizes for a product, with some overridden by name.
-        schedule: Makes its schedule.
+        schedule: Makes its schedule of sizes, in which those with several options, which come last, are knobs.
         kind: How schedules call what it does (`decisions.OPS`).
         decided: Gives the sizes that a schedule has decided.
         check: Checks sizes for a product; raises `ScheduleError`.
@@ -54,7 +56,7 @@ class Carrier:
     """
 
     sizes: Callable[[MatmulSpec, GpuTarget, Mapping[str, int]], Sizes]
-    schedule: Callable[[MatmulSpec, Any], ir.Module]
+    schedule: Callable[[MatmulSpec, Any, Mapping[str, Sequence[int]]], ir.Module]
     kind: str
     decided: Callable[[Decisions, GpuTarget], Sizes]
     check: Callable[[MatmulSpec, GpuTarget, Any], None]

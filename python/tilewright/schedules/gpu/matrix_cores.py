@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from tilewright.errors import ScheduleError
 from tilewright.mlir import ir
 from tilewright.schedules import steps
-from tilewright.schedules.steps import block_tile, sharing
+from tilewright.schedules.steps import block_tile, knobs, sharing
+from tilewright.schedules.steps.knobs import NONE, Options
 from tilewright.spec import MatmulSpec
 
 
@@ -54,13 +55,14 @@ class WaveTile:
         return self.bm // self.wm * (self.bn // self.wn) * self.wave
 
 
-def matrix_cores(spec: MatmulSpec, sizes: WaveTile) -> ir.Module:
+def matrix_cores(spec: MatmulSpec, sizes: WaveTile, options: Options = NONE) -> ir.Module:
     """The schedule: blocks, steps over K, everything in vectors, of which each wave has a part; tiles in a pipeline.
 
-    Needs an active `ir.Context`.
+    Sizes that have several `options` are knobs. Needs an active `ir.Context`.
     """
     with steps.script() as script:
-        blocks = block_tile.tile(script, spec, sizes.bm, sizes.bn, sizes.bk)
-        sharing.share_among_warps(blocks, rows=sizes.wm, columns=sizes.wn, instructions="matrix_cores")
-        sharing.pipeline(blocks, sizes.stages)
+        size = knobs.of_options(sizes, options, (("wm", "bm"), ("wn", "bn")))
+        blocks = block_tile.tile(script, spec, size["bm"], size["bn"], size["bk"])
+        sharing.share_among_warps(blocks, rows=size["wm"], columns=size["wn"], instructions="matrix_cores")
+        sharing.pipeline(blocks, size["stages"])
     return script.module

@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from tilewright.errors import ScheduleError
 from tilewright.mlir import ir
 from tilewright.schedules import steps
-from tilewright.schedules.steps import block_tile, sharing
+from tilewright.schedules.steps import block_tile, knobs, sharing
+from tilewright.schedules.steps.knobs import NONE, Options
 from tilewright.spec import MatmulSpec
 
 WARP = 32
@@ -51,13 +52,14 @@ class WarpTile:
         return self.bm // self.wm * (self.bn // self.wn) * WARP
 
 
-def mma_sync(spec: MatmulSpec, sizes: WarpTile) -> ir.Module:
+def mma_sync(spec: MatmulSpec, sizes: WarpTile, options: Options = NONE) -> ir.Module:
     """The schedule: blocks, steps over K, everything in vectors, of which each warp has a part; tiles in a pipeline.
 
-    Needs an active `ir.Context`.
+    Sizes that have several `options` are knobs. Needs an active `ir.Context`.
     """
     with steps.script() as script:
-        blocks = block_tile.tile(script, spec, sizes.bm, sizes.bn, sizes.bk)
-        sharing.share_among_warps(blocks, rows=sizes.wm, columns=sizes.wn, instructions="mma_sync")
-        sharing.pipeline(blocks, sizes.stages)
+        size = knobs.of_options(sizes, options, (("wm", "bm"), ("wn", "bn")))
+        blocks = block_tile.tile(script, spec, size["bm"], size["bn"], size["bk"])
+        sharing.share_among_warps(blocks, rows=size["wm"], columns=size["wn"], instructions="mma_sync")
+        sharing.pipeline(blocks, size["stages"])
     return script.module

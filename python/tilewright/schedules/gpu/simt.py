@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from tilewright.errors import ScheduleError
 from tilewright.mlir import ir
 from tilewright.schedules import steps
-from tilewright.schedules.steps import block_tile, sharing
+from tilewright.schedules.steps import block_tile, knobs, sharing
+from tilewright.schedules.steps.knobs import NONE, Options
 from tilewright.spec import MatmulSpec
 
 
@@ -55,13 +56,14 @@ class ThreadTile:
         return self.bm // self.rows * (self.bn // self.columns)
 
 
-def simt(spec: MatmulSpec, sizes: ThreadTile) -> ir.Module:
+def simt(spec: MatmulSpec, sizes: ThreadTile, options: Options = NONE) -> ir.Module:
     """The schedule: blocks, steps over K, everything in vectors, of which each thread has a part; tiles in a pipeline.
 
-    Needs an active `ir.Context`.
+    Sizes that have several `options` are knobs. Needs an active `ir.Context`.
     """
     with steps.script() as script:
-        blocks = block_tile.tile(script, spec, sizes.bm, sizes.bn, sizes.bk)
-        sharing.share_among_threads(blocks, rows=sizes.rows, columns=sizes.columns)
-        sharing.pipeline(blocks, sizes.stages)
+        size = knobs.of_options(sizes, options, (("rows", "bm"), ("columns", "bn")))
+        blocks = block_tile.tile(script, spec, size["bm"], size["bn"], size["bk"])
+        sharing.share_among_threads(blocks, rows=size["rows"], columns=size["columns"])
+        sharing.pipeline(blocks, size["stages"])
     return script.module

@@ -9,7 +9,8 @@ from tilewright.errors import ScheduleError
 from tilewright.mlir import ir
 from tilewright.schedules import steps
 from tilewright.schedules.gpu.warpgroup import FLAG_BYTES, MOST_BLOCKS, SUM_BYTES, WARP_GROUP, Swappable
-from tilewright.schedules.steps import block_tile, sharing
+from tilewright.schedules.steps import block_tile, knobs, sharing
+from tilewright.schedules.steps.knobs import NONE, Options
 from tilewright.spec import MatmulSpec
 
 LANES = 128
@@ -23,6 +24,8 @@ _MOST_COLUMNS = 256
 _LEAST_STAGES = 2
 _PAIR = 2
 """Blocks that multiply together."""
+_CLAUSES = ("buffers", "cluster", "pair", "split", "streamed", "swapped", "band")
+"""The sizes that are clauses of the op that shares a tile."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,22 +151,14 @@ class TensorMemoryTile(Swappable):
         return self.down // LANES * 2
 
 
-def tensor_memory(spec: MatmulSpec, sizes: TensorMemoryTile) -> ir.Module:
+def tensor_memory(spec: MatmulSpec, sizes: TensorMemoryTile, options: Options = NONE) -> ir.Module:
     """The schedule: blocks, steps over K, everything in vectors; who copies, multiplies and finishes; tiles in a pipeline.
 
-    Needs an active `ir.Context`.
+    Sizes that have several `options` are knobs. Needs an active `ir.Context`.
     """
     with steps.script() as script:
-        blocks = block_tile.tile(script, spec, sizes.bm, sizes.bn, sizes.bk)
-        sharing.specialize_warps(
-            blocks,
-            buffers=sizes.buffers,
-            cluster=sizes.cluster,
-            pair=sizes.pair,
-            split=sizes.split,
-            streamed=sizes.streamed,
-            swapped=sizes.swapped,
-            band=sizes.band,
-        )
-        sharing.pipeline(blocks, sizes.stages)
+        size = knobs.of_options(sizes, options)
+        blocks = block_tile.tile(script, spec, size["bm"], size["bn"], size["bk"])
+        sharing.specialize_warps(blocks, **{name: size[name] for name in _CLAUSES})
+        sharing.pipeline(blocks, size["stages"])
     return script.module

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from typing import Any
 
 from tilewright.schedules.gpu.tensor_memory import LANES, TensorMemoryTile
@@ -17,7 +18,7 @@ from tilewright.targets.gpu import GpuTarget
 
 _COLUMNS = 256
 """Of tiles: 128x256 sums are half of tensor memory, so that the other half holds those of the next tile."""
-_TILE_COLUMNS, _SPLITS = (128, 192, 256), (1, 2, 4, 8)
+TILE_COLUMNS, SPLITS = (128, 192, 256), (1, 2, 4, 8)
 """Of tiles, and of blocks that share one, that are compared: so many as parts of the chip have a multiple of, or nearly."""
 _LEAST_STEPS = 4
 """Steps over K of a block at least, where several share a tile."""
@@ -56,12 +57,33 @@ def sizes(spec: MatmulSpec, target: GpuTarget, given: Mapping[str, int]) -> Tens
     if not _SHAPE & set(given):
         chosen |= _shape(spec, chosen)
     chosen |= given
-    columns = chosen.get("bn", _COLUMNS) // (2 if chosen.get("pair") else 1)
-    slot = _slot(spec, chosen.get("bm", LANES), columns, chosen["bk"])
-    chosen.setdefault("stages", _stages(slot))
     made = with_sizes(TensorMemoryTile, chosen)
+    if "stages" not in chosen:
+        made = fitted(spec, made)
     check(spec, target, made)
     return made
+
+
+def fitted(spec: MatmulSpec, made: TensorMemoryTile) -> TensorMemoryTile:
+    """Sizes with as many stages as shared memory has room for."""
+    return replace(made, stages=_stages(_slot(spec, made.bm, made.held_columns, made.bk)))
+
+
+def fits(spec: MatmulSpec, made: TensorMemoryTile) -> bool:
+    """Whether shared memory holds the tiles, and sums of parts of K where these were."""
+    slots = made.stages * _slot(spec, made.bm, made.held_columns, made.bk)
+    return slots <= _TILE_BYTES and (made.split == 1 or made.bm * made.bn * SUM_BYTES <= slots)
+
+
+def predicted(spec: MatmulSpec, made: TensorMemoryTile) -> float | None:
+    """The model's prediction of the cycles of a product with some sizes; None where not all extents are known."""
+    work = work_of(spec)
+    return None if work is None else cycles(work, made)
+
+
+def few_rows(spec: MatmulSpec) -> list[int]:
+    """Rows of tiles whose rows of C are columns of instructions; none where there are more, or it is not known how many."""
+    return [_few(spec, spec.m)] if isinstance(spec.m, int) and 0 < spec.m <= _MOST_SWAPPED else []
 
 
 def check(spec: MatmulSpec, target: GpuTarget, made: TensorMemoryTile) -> None:
@@ -91,14 +113,13 @@ def _shape(spec: MatmulSpec, usual: Mapping[str, int]) -> dict[str, int]:
 def _candidates(spec: MatmulSpec, work: Work, usual: Mapping[str, int]) -> Iterator[TensorMemoryTile]:
     """Sizes that are compared: blocks that share tiles of B, parts of K, rows of C as columns of instructions."""
     bk = usual["bk"]
-    tiles = [(LANES, bn, False) for bn in _TILE_COLUMNS]
-    if work.m <= _MOST_SWAPPED:
-        tiles.append((_few(spec, work.m), LANES, True))
+    tiles = [(LANES, bn, False) for bn in TILE_COLUMNS]
+    tiles += [(bm, LANES, True) for bm in few_rows(spec)]
     most_split = -(-work.k // bk) // _LEAST_STEPS
     for bm, bn, swapped in tiles:
         slot = _slot(spec, bm, bn, bk)
         shape: Any = {"bm": bm, "bn": bn, "bk": bk, "swapped": swapped, "stages": _stages(slot)}
-        for split in _SPLITS:
+        for split in SPLITS:
             if split == 1 or (split <= most_split and bm * bn * SUM_BYTES <= shape["stages"] * slot):
                 yield TensorMemoryTile(**shape, split=split)
         shared: list[dict[str, Any]] = [{}]

@@ -10,7 +10,8 @@ from tilewright.dtypes import DType, dtype
 from tilewright.errors import ScheduleError
 from tilewright.mlir import ir
 from tilewright.schedules import steps
-from tilewright.schedules.steps import block_tile, sharing
+from tilewright.schedules.steps import block_tile, knobs, sharing
+from tilewright.schedules.steps.knobs import NONE, Options
 from tilewright.spec import MatmulSpec
 
 WARP_GROUP = 128
@@ -45,6 +46,19 @@ _MOST_BOX_BYTES = WARP_ROWS * ROW_BYTES
 """Of a box of C."""
 MOST_BLOCKS = 8
 """Blocks of a cluster at most, on every chip."""
+_CLAUSES = (
+    "consumers",
+    "pingpong",
+    "cluster",
+    "beside",
+    "split",
+    "streamed",
+    "fetched",
+    "swapped",
+    "band",
+    "promote",
+)
+"""The sizes that are clauses of the op that shares a tile."""
 
 
 def atom(spec: MatmulSpec) -> int:
@@ -278,25 +292,14 @@ class WarpGroupTile(Swappable):
         return self.products * self.groups
 
 
-def warpgroup(spec: MatmulSpec, sizes: WarpGroupTile) -> ir.Module:
+def warpgroup(spec: MatmulSpec, sizes: WarpGroupTile, options: Options = NONE) -> ir.Module:
     """The schedule: blocks, steps over K, everything in vectors; one warp group copies, the others multiply; tiles in a pipeline.
 
-    Needs an active `ir.Context`.
+    Sizes that have several `options` are knobs. Needs an active `ir.Context`.
     """
     with steps.script() as script:
-        blocks = block_tile.tile(script, spec, sizes.bm, sizes.bn, sizes.bk)
-        sharing.specialize_warp_groups(
-            blocks,
-            consumers=sizes.consumers,
-            pingpong=sizes.pingpong,
-            cluster=sizes.cluster,
-            beside=sizes.beside,
-            split=sizes.split,
-            streamed=sizes.streamed,
-            fetched=sizes.fetched,
-            swapped=sizes.swapped,
-            band=sizes.band,
-            promote=sizes.promote,
-        )
-        sharing.pipeline(blocks, sizes.stages)
+        size = knobs.of_options(sizes, options)
+        blocks = block_tile.tile(script, spec, size["bm"], size["bn"], size["bk"])
+        sharing.specialize_warp_groups(blocks, **{name: size[name] for name in _CLAUSES})
+        sharing.pipeline(blocks, size["stages"])
     return script.module

@@ -40,14 +40,14 @@ _FETCHED_STAGES = 3
 """So many at least where what is added to C takes shared memory that slots would have."""
 _MANY_STAGES = 6
 """So many fit where small tiles are twice as deep: fewer steps, each of which takes its time whatever it moves."""
-_SPLITS = (1, 2, 4, 8)
+SPLITS = (1, 2, 4, 8)
 """Blocks of a cluster that have the same tile: so many as parts of the chip have a multiple of, or nearly."""
 _LEAST_STEPS = 4
 """Steps over K of a block at least, where several share a tile."""
 _INTEGER_COLUMNS, _FREE_COLUMNS = 16, 32
 """Instructions on integers have a multiple of so many columns, when they have more than the latter. Source: the PTX ISA manual, "Register
 Fragments and Shared Memory Matrix Layouts" of wgmma."""
-_TILE_ROWS, _TILE_COLUMNS = (64, 128, 256), (64, 128, 192, 256)
+TILE_ROWS, TILE_COLUMNS = (64, 128, 256), (64, 128, 192, 256)
 """Of the tiles that are compared."""
 _MOST_SWAPPED, _SWAPPED_COLUMNS = 256, (64, 128, 256)
 """Rows of C that may be columns of instructions, and what is compared then."""
@@ -90,9 +90,9 @@ def sizes(spec: MatmulSpec, target: GpuTarget, given: Mapping[str, int]) -> Warp
     stored = spec.a_stored
     short = stored.bits == 8 and stored.kind == "float"
     # Instructions sum 8-bit floats with fewer bits than f32 has; each step's sums are added to others, which take registers too.
-    chosen = {"bk": row_of(stored), "bn": _FEWER_COLUMNS if short else _COLUMNS, "promote": int(short)}
+    chosen = {"bk": usual_depth(spec), "bn": _FEWER_COLUMNS if short else _COLUMNS, "promote": int(short)}
     if makes_weights(spec):
-        chosen |= {"bk": row_of(spec.b_stored), "bn": _FEWER_COLUMNS, "bm": _MOST_HELD, "swapped": 1}
+        chosen |= {"bn": _FEWER_COLUMNS, "bm": _MOST_HELD, "swapped": 1}
     chosen["products"] = spec.products
     chosen["bn"] = min(chosen["bn"], _COLUMNS // spec.products // ROWS * ROWS)  # As many sums of a consumer.
     if not _SHAPE & set(given):
@@ -100,9 +100,46 @@ def sizes(spec: MatmulSpec, target: GpuTarget, given: Mapping[str, int]) -> Warp
     chosen |= given
     made = with_sizes(WarpGroupTile, chosen)
     if "stages" not in chosen:
-        made = replace(made, stages=_stages(_slot(spec, made.bm, made.bn, made.bk), _boxes(spec, made)))
+        made = fitted(spec, made)
     check(spec, target, made)
     return made
+
+
+def usual_depth(spec: MatmulSpec) -> int:
+    """The depth of tiles: elements of a row of the widest swizzle pattern."""
+    return row_of(spec.b_stored if makes_weights(spec) else spec.a_stored)
+
+
+def fitted(spec: MatmulSpec, made: WarpGroupTile) -> WarpGroupTile:
+    """Sizes with as many stages as shared memory has room for."""
+    return replace(made, stages=_stages(_slot(spec, made.bm, made.bn, made.bk), _boxes(spec, made)))
+
+
+def fits(spec: MatmulSpec, made: WarpGroupTile) -> bool:
+    """Whether shared memory and registers hold what sizes need, as they do that of all sizes that the model compares."""
+    slots = made.stages * _slot(spec, made.bm, made.bn, made.bk)
+    held = slots + _boxes(spec, made) <= _SHARED_BYTES
+    summed = made.split == 1 or _parts_fit(made.products, made.bm, made.bn, slots)
+    spills = bool(made.promote) and _spills(made.summed, _bytes_of_c(spec))
+    return held and summed and not spills and (not made.streamed or _streams(spec, made.consumers))
+
+
+def _parts_fit(products: int, bm: int, bn: int, slots: int) -> bool:
+    """Whether sums of parts of K fit into shared memory of so many bytes, where tiles of A and B were."""
+    return products * bm * bn * SUM_BYTES <= slots
+
+
+def _spills(groups: int, bytes_out: int) -> bool:
+    """Whether addresses of promoted sums do not fit into registers: of as many as these allow, with wide results."""
+    return groups > 1 and bytes_out >= SUM_BYTES
+
+
+def _streams(spec: MatmulSpec, consumers: int) -> bool:
+    """Whether registers are left to divide the steps of last tiles.
+
+    A single consumer has none, nor have those of two products beside a group that gathers, which needs more of them.
+    """
+    return consumers > 1 and not (spec.gathers and spec.products > 1)
 
 
 def check(spec: MatmulSpec, target: GpuTarget, made: WarpGroupTile) -> None:
@@ -125,7 +162,7 @@ def check(spec: MatmulSpec, target: GpuTarget, made: WarpGroupTile) -> None:
             where="schedule parameters",
             expected="beside=1: each block copies these rows itself",
         )
-    if made.fetched and _bytes_of_c(spec) * 8 not in added_bits(spec):
+    if made.fetched and not fetchable(spec):
         raise ScheduleError(
             "fetched=1, and nothing is added to C that has elements of as many bits",
             where="schedule parameters",
@@ -278,15 +315,13 @@ def _candidates(spec: MatmulSpec, work: Work, usual: Mapping[str, int]) -> Itera
     if makes_weights(spec):
         yield from _held_candidates(spec, work, usual["bk"])
         return
-    tiles = [(bm, bn, 0) for bm in _TILE_ROWS for bn in _TILE_COLUMNS]
-    if work.m <= _MOST_SWAPPED:
-        tiles += [(_few(spec, work.m), bn, 1) for bn in _SWAPPED_COLUMNS]
+    tiles = [(bm, bn, 0) for bm in TILE_ROWS for bn in TILE_COLUMNS]
+    tiles += [(bm, bn, 1) for bm in few_rows(spec) for bn in _SWAPPED_COLUMNS]
     for bm, bn, swapped in tiles:
         down, across = (bn, bm) if swapped else (bm, bn)
         consumers = min(2, down // ROWS)
         groups, promote = work.products * down // consumers // ROWS, bool(usual["promote"])
-        # With as many sums as registers allow, addresses of wide results do not fit: the assembler spills them.
-        if not sums_fit(groups, across, promote=promote) or (promote and groups > 1 and work.bytes_out >= SUM_BYTES):
+        if not sums_fit(groups, across, promote=promote) or (promote and _spills(groups, work.bytes_out)):
             continue
         slot, bk = (bm + work.products * bn) * ROW_BYTES, usual["bk"]
         boxes = _BOX_BYTES * consumers
@@ -295,10 +330,8 @@ def _candidates(spec: MatmulSpec, work: Work, usual: Mapping[str, int]) -> Itera
         shape: Any = {"bm": bm, "bn": bn, "bk": bk, "consumers": consumers, "swapped": bool(swapped)}
         shape |= {"products": work.products, "stages": _stages(slot, boxes)}
         most_split = -(-work.k // bk) // _LEAST_STEPS
-        for split in _SPLITS:
-            if split == 1 or (
-                split <= most_split and work.products * bm * bn * SUM_BYTES <= _stages(slot, boxes) * slot
-            ):
+        for split in SPLITS:
+            if split == 1 or (split <= most_split and _parts_fit(work.products, bm, bn, _stages(slot, boxes) * slot)):
                 yield from _and_fetched(spec, work, slot, WarpGroupTile(**shape, split=split))
         shared = [{}]
         if not swapped:
@@ -307,8 +340,7 @@ def _candidates(spec: MatmulSpec, work: Work, usual: Mapping[str, int]) -> Itera
         for each in shared:
             if each:
                 yield from _and_fetched(spec, work, slot, WarpGroupTile(**shape, **each))
-            # A single consumer has no registers left for it, nor have those of two products beside a group that needs more of them.
-            if work.batch == 1 and consumers > 1 and not (work.gathers and work.products > 1):
+            if work.batch == 1 and _streams(spec, consumers):
                 yield from _and_fetched(spec, work, slot, WarpGroupTile(**shape, **each, streamed=True))
 
 
@@ -324,17 +356,31 @@ def _and_fetched(spec: MatmulSpec, work: Work, slot: int, made: WarpGroupTile) -
 
 def _held_candidates(spec: MatmulSpec, work: Work, bk: int) -> Iterator[WarpGroupTile]:
     """The same where consumers make weights in registers: few rows or many, parts of K."""
-    rows = {min(_few(spec, work.m), most) for most in (_MOST_HELD // 2, _MOST_HELD)}
+    rows = few_rows(spec)
     most_split = -(-work.k // bk) // _LEAST_STEPS
-    for bm in sorted(rows):
+    for bm in rows:
         for bn in _SWAPPED_COLUMNS:
             consumers = min(2, bn // ROWS)
             slot = _slot(spec, bm, bn, bk)
             stages = _stages(slot, _BOX_BYTES * consumers)
             shape: Any = {"bm": bm, "bn": bn, "bk": bk, "consumers": consumers, "swapped": True, "stages": stages}
-            for split in _SPLITS:
-                if split == 1 or (split <= most_split and bm * bn * SUM_BYTES <= stages * slot):
+            for split in SPLITS:
+                if split == 1 or (split <= most_split and _parts_fit(1, bm, bn, stages * slot)):
                     yield from _and_fetched(spec, work, slot, WarpGroupTile(**shape, split=split))
+
+
+def few_rows(spec: MatmulSpec) -> list[int]:
+    """Rows of tiles whose rows of C are columns of instructions; none where there are more, or it is not known how many."""
+    if not isinstance(spec.m, int) or not spec.m:
+        return []
+    if makes_weights(spec):
+        return sorted({min(_few(spec, spec.m), most) for most in (_MOST_HELD // 2, _MOST_HELD)})
+    return [_few(spec, spec.m)] if spec.m <= _MOST_SWAPPED else []
+
+
+def fetchable(spec: MatmulSpec) -> bool:
+    """Whether what is added to C can be copied to shared memory before: it has elements of as many bits."""
+    return 8 * _bytes_of_c(spec) in added_bits(spec)
 
 
 def _few(spec: MatmulSpec, m: int) -> int:
@@ -353,7 +399,7 @@ def work_of(spec: MatmulSpec) -> Work | None:
         return None
     m, n, k, *batch = known
     bytes_in, bytes_out, added = spec.a_stored.bits // 8, _bytes_of_c(spec), added_bits(spec)
-    finish: Any = {"bytes_added": sum(added) / 8, "fetchable": 8 * bytes_out in added, "gathers": spec.gathers}
+    finish: Any = {"bytes_added": sum(added) / 8, "fetchable": fetchable(spec), "gathers": spec.gathers}
     if not makes_weights(spec):
         return Work(m, n, k, prod(batch), bytes_in, bytes_out, products=spec.products, **finish)
     is_short = all(each.type == spec.a or each.type in _INTEGERS for each in spec.chain_b.operands)

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from types import MappingProxyType
 from typing import TYPE_CHECKING
@@ -14,6 +14,7 @@ from tilewright.schedules.models import codes
 from tilewright.schedules.models.blocking import Blocking, ceil_div, even
 from tilewright.schedules.models.code_tables import STREAMS
 from tilewright.schedules.models.register_tiles import MANY_REGISTERS
+from tilewright.schedules.models.space import Axis, Options
 from tilewright.spec import MatmulSpec
 from tilewright.targets.base import Target
 from tilewright.targets.code_dots import DEPTH, CodeDot, code_dot
@@ -236,3 +237,66 @@ def in_strips(sizes: Blocking, spec: MatmulSpec, threads: int) -> Blocking:
     if threads == 1 or (spec.b_transposed and sizes.nr <= STREAMS):
         return sizes
     return replace(sizes, nc=min(sizes.nc, even(spec.n, ceil_div(spec.n, threads), sizes.nr)))
+
+
+_DEPTHS = (2, 4, 8, 16, 32, 64)
+"""Rows of codes that are read side by side where these lie row by row."""
+_SHARES = (0.25, 0.5, 1.0, 2.0, 4.0)
+"""Times the model's columns of a strip, and depth of a chunk, that are offered."""
+
+
+def _axis(
+    name: str, options: Callable[[MatmulSpec, Target, Blocking], Iterable[int]]
+) -> Axis[MatmulSpec, Target, Blocking]:
+    """An axis of those of some options that the strategy computes, in the form of the present sizes."""
+
+    def found(spec: MatmulSpec, target: Target, sizes: Blocking) -> Options:
+        by_columns = in_columns(sizes, target)
+        made = (
+            (each, _whole_strips(spec, target, sizes.replaced({name: each}))) for each in options(spec, target, sizes)
+        )
+        return [(each,) for each, it in made if in_columns(it, target) == by_columns and _computes(spec, target, it)]
+
+    return Axis((name,), found, _whole_strips)
+
+
+def _computes(spec: MatmulSpec, target: Target, sizes: Blocking) -> bool:
+    try:
+        require(spec, target, sizes)
+    except ScheduleError:
+        return False
+    return True
+
+
+def _whole_strips(spec: MatmulSpec, target: Target, sizes: Blocking) -> Blocking:
+    """Strips of whole tiles, where vectors have a column in each lane."""
+    if spec.b_transposed and not in_columns(sizes, target):
+        return sizes
+    return replace(sizes, nc=ceil_div(sizes.nc, sizes.nr) * sizes.nr)
+
+
+def _rows(spec: MatmulSpec, target: Target, sizes: Blocking) -> Iterable[int]:
+    return {even(spec.m, each) for each in range(1, _rows_at_once(target) + 1)}
+
+
+def _tile_columns(spec: MatmulSpec, target: Target, sizes: Blocking) -> Iterable[int]:
+    if in_columns(sizes, target):
+        return [each * target.lanes(spec.acc_type) for each in range(1, 2 * _VECTORS + 1)]
+    return range(1, _STREAMS_OF_BYTES + 1)
+
+
+def _depths(spec: MatmulSpec, target: Target, sizes: Blocking) -> Iterable[int]:
+    if not spec.b_transposed:
+        return _DEPTHS
+    unit = codes_in_line(spec)
+    return [max(int(sizes.kc * share) // unit, 1) * unit for share in _SHARES] if in_columns(sizes, target) else ()
+
+
+def _strips(spec: MatmulSpec, target: Target, sizes: Blocking) -> Iterable[int]:
+    if spec.b_transposed:
+        return ()
+    return [even(spec.n, max(int(sizes.nc * share), 1), sizes.nr) for share in _SHARES]
+
+
+AXES = (_axis("mr", _rows), _axis("nr", _tile_columns), _axis("kc", _depths), _axis("nc", _strips))
+"""The axes of `scaled_sums`. Its sizes are in one attribute, and no knobs of its schedule."""

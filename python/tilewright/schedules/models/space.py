@@ -31,17 +31,18 @@ _STEPS = (0, 2, 4, 8)
 
 
 Problem = TypeVar("Problem")
+Machine = TypeVar("Machine")
 Sizes = TypeVar("Sizes")
 Options = Sequence[tuple[int, ...]]
 """What sizes may be together, in the order of an axis's names."""
 
 
 @dataclass(frozen=True, slots=True)
-class Axis(Generic[Problem, Sizes]):
+class Axis(Generic[Problem, Machine, Sizes]):
     """A size that may vary, or several that go together, as rows and columns of a register tile.
 
     Attributes:
-        sizes: Their names, fields of the strategy's sizes: of `Blocking`, or of an operator's own.
+        sizes: Their names, fields of the strategy's sizes: of `Blocking`, or an operator's or a GPU strategy's own.
         options: What they may be, for a spec on a target, with the sizes of the axes before it fixed.
         fitted: Makes sizes of the axes after it fit what it was set to.
         minor: Whether it changes little, so that a search tries it near good sizes only, and not with all others.
@@ -49,8 +50,8 @@ class Axis(Generic[Problem, Sizes]):
     """
 
     sizes: tuple[str, ...]
-    options: Callable[[Problem, Target, Sizes], Options]
-    fitted: Callable[[Problem, Target, Sizes], Sizes] = lambda spec, target, sizes: sizes
+    options: Callable[[Problem, Machine, Sizes], Options]
+    fitted: Callable[[Problem, Machine, Sizes], Sizes] = lambda spec, target, sizes: sizes
     minor: bool = False
     ranked: bool = True
 
@@ -58,17 +59,19 @@ class Axis(Generic[Problem, Sizes]):
         """The axis's sizes among others."""
         return tuple(getattr(sizes, name) for name in self.sizes)
 
-    def at(self, spec: Problem, target: Target, sizes: Sizes, option: tuple[int, ...]) -> Sizes:
+    def at(self, spec: Problem, target: Machine, sizes: Sizes, option: tuple[int, ...]) -> Sizes:
         """Sizes with those of the axis replaced."""
         changed: Any = replace(sizes, **dict(zip(self.sizes, option, strict=True)))  # pyright: ignore[reportArgumentType]
         return self.fitted(spec, target, changed)
 
-    def offered(self, spec: Problem, target: Target, sizes: Sizes) -> list[tuple[int, ...]]:
+    def offered(self, spec: Problem, target: Machine, sizes: Sizes) -> list[tuple[int, ...]]:
         """The options in order, the present sizes among them."""
         return sorted({*self.options(spec, target, sizes), self.of(sizes)})
 
 
-def points(axes: Sequence[Axis[Problem, Sizes]], spec: Problem, target: Target, sizes: Sizes) -> Iterator[Sizes]:
+def points(
+    axes: Sequence[Axis[Problem, Machine, Sizes]], spec: Problem, target: Machine, sizes: Sizes
+) -> Iterator[Sizes]:
     """All sizes that some axes offer, from those of the model on; an axis is expanded after the axes that it depends on.
 
     Minor ones stay as they are.
@@ -82,7 +85,9 @@ def points(axes: Sequence[Axis[Problem, Sizes]], spec: Problem, target: Target, 
         yield from points(others, spec, target, first.at(spec, target, sizes, option))
 
 
-def around(axes: Sequence[Axis[Problem, Sizes]], spec: Problem, target: Target, sizes: Sizes) -> Iterator[Sizes]:
+def around(
+    axes: Sequence[Axis[Problem, Machine, Sizes]], spec: Problem, target: Machine, sizes: Sizes
+) -> Iterator[Sizes]:
     """The sizes of which one is the next smaller or larger option, or any other one where options are not ranked."""
     for axis in axes:
         for name in axis.sizes:
@@ -94,7 +99,7 @@ def around(axes: Sequence[Axis[Problem, Sizes]], spec: Problem, target: Target, 
                 yield axis.at(spec, target, sizes, others)
 
 
-def along(axis: Axis[Problem, Sizes], name: str, spec: Problem, target: Target, sizes: Sizes) -> list[int]:
+def along(axis: Axis[Problem, Machine, Sizes], name: str, spec: Problem, target: Machine, sizes: Sizes) -> list[int]:
     """What one size of an axis may be with all others as they are, in order."""
     at, now = axis.sizes.index(name), axis.of(sizes)
     fixed = [*now[:at], *now[at + 1 :]]

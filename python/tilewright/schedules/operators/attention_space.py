@@ -90,7 +90,7 @@ def _takes(spec: AttentionSpec, target: Target, sizes: OnlineSoftmax) -> int:
     return scratch_bytes(spec, on(sizes, target.vector_bits // 32))
 
 
-AXES: tuple[Axis[AttentionSpec, OnlineSoftmax], ...] = (
+AXES: tuple[Axis[AttentionSpec, Target, OnlineSoftmax], ...] = (
     Axis(("mr", "nr"), _tiles, _fitted),
     Axis(("kc",), _keys),
     Axis(("columns",), _columns),

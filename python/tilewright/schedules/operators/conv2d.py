@@ -55,7 +55,7 @@ def plan(
     return make.make(product, target, select.PANELS, sizes or None, threads)
 
 
-def axes(spec: Conv2dSpec, strategy: str) -> tuple[Axis[MatmulSpec, Blocking], ...]:
+def axes(spec: Conv2dSpec, strategy: str) -> tuple[Axis[MatmulSpec, Target, Blocking], ...]:
     """Which sizes of a convolution's product may vary: those of its strategy, in blocks of K that begin where a vector of channels does."""
     found = select.row(strategy).axes
     if spec.is_pointwise:
@@ -70,7 +70,7 @@ def _together(spec: Conv2dSpec) -> int:
 
 
 def _of_whole_channels(
-    axis: Axis[MatmulSpec, Blocking], unit: int, product: MatmulSpec, target: Target, sizes: Blocking
+    axis: Axis[MatmulSpec, Target, Blocking], unit: int, product: MatmulSpec, target: Target, sizes: Blocking
 ) -> Options:
     return [(ceil_div(each, unit) * unit,) for (each,) in axis.options(product, target, sizes)]
 

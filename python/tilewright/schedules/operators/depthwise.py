@@ -114,5 +114,8 @@ def _pixels(spec: Conv2dSpec, target: Target, sizes: Depthwise) -> Options:
     return [(each,) for each in range(1, best + 1) if each == best or best % each == 0 or spec.ow % each == 0]
 
 
-AXES: tuple[Axis[Conv2dSpec, Depthwise], ...] = (Axis(("channels",), _channels, _fastest), Axis(("pixels",), _pixels))
+AXES: tuple[Axis[Conv2dSpec, Target, Depthwise], ...] = (
+    Axis(("channels",), _channels, _fastest),
+    Axis(("pixels",), _pixels),
+)
 """The axes of `depthwise`: with other channels come as many pixels as are fastest with them."""

@@ -23,7 +23,7 @@ class Varied:
         cycles: What they cost, about.
     """
 
-    axes: Sequence[Axis[Any, Any]]
+    axes: Sequence[Axis[Any, Any, Any]]
     cycles: Callable[[Any, Target, Any], float]
 
 

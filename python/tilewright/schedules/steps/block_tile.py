@@ -7,7 +7,7 @@ of whole tiles. How the vectors are shared among a block's threads is for the st
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import fields
 from typing import Any, TypeVar
 
@@ -17,7 +17,7 @@ from tilewright.mlir.dialects import transform
 from tilewright.mlir.dialects.transform import loop, memref, structured, tensor, vector
 from tilewright.mlir.dialects.transform import tilewright as ours
 from tilewright.schedules import steps
-from tilewright.schedules.steps import Handle, Script
+from tilewright.schedules.steps import Handle, Script, Size
 from tilewright.spec import MatmulSpec
 
 Sizes = TypeVar("Sizes")
@@ -63,7 +63,7 @@ def check_parts(what: str, tile: tuple[int, int, int], part: tuple[int, int]) ->
         )
 
 
-def tile(script: Script, spec: MatmulSpec, bm: int, bn: int, bk: int) -> Handle:
+def tile(script: Script, spec: MatmulSpec, bm: Size, bn: Size, bk: Size) -> Handle:
     """All steps of this file: blocks of bm x bn, steps of bk over K, everything in vectors. Returns the loop over blocks.
 
     Before: ``P = A * B``, ``C = f(P)``. After::
@@ -112,7 +112,7 @@ def entries(script: Script, spec: MatmulSpec) -> None:
     steps.apply(script.functions, memref.apply_patterns_memref_resolve_ranked_shaped_type_result_dims, cse=True)
 
 
-def blocks(script: Script, spec: MatmulSpec, bm: int, bn: int) -> None:
+def blocks(script: Script, spec: MatmulSpec, bm: Size, bn: Size) -> None:
     """Cuts C into tiles, a block of threads for each, and computes all that a tile needs in its block.
 
     What prologues make of A and B is left outside. Before: ``P = A * B``, ``C = f(P)``. After::
@@ -128,12 +128,12 @@ def blocks(script: Script, spec: MatmulSpec, bm: int, bn: int) -> None:
 
 
 def _tile_result(
-    script: Script, spec: MatmulSpec, sizes: list[int], mapping: ir.ArrayAttr, producers: list[Handle]
+    script: Script, spec: MatmulSpec, sizes: Sequence[Size], mapping: ir.ArrayAttr, producers: list[Handle]
 ) -> Handle:
     """Makes a parallel loop of the op that makes C, with the products and other ops before it inside. Returns the loop."""
     result = steps.match_marked(script.functions, _RESULT)
     products = [steps.producer(result, operand) for operand in _sums(spec)]
-    container = structured.TileUsingForallOp(result, tile_sizes=sizes, mapping=mapping).results[1]
+    container = structured.TileUsingForallOp(result, tile_sizes=list(sizes), mapping=mapping).results[1]
     for producer in (*products, *producers):
         container = structured.FuseIntoContainingOp(producer, container).results[1]
     return container
@@ -150,7 +150,7 @@ def _prologues(script: Script, spec: MatmulSpec) -> list[Handle]:
     return steps.split(steps.match_marked(script.functions, _PROLOGUE), count) if count else []
 
 
-def steps_over_k(script: Script, spec: MatmulSpec, bm: int, bn: int, bk: int) -> None:
+def steps_over_k(script: Script, spec: MatmulSpec, bm: Size, bn: Size, bk: Size) -> None:
     """Multiplies a block's tiles in steps over K, of operands that are padded with zeros to whole tiles.
 
     Before: ``p = a * b``. After::
@@ -165,7 +165,8 @@ def steps_over_k(script: Script, spec: MatmulSpec, bm: int, bn: int, bk: int) ->
     if spec.products > 1:
         steps.clean(script.functions)
         product = steps.match_product(script.root, spec)
-    tile, _ = steps.tile(product, [0, 0, bk])
+    each = bk if isinstance(bk, int) else transform.merge_handles([bk] * spec.products)  # One for each product.
+    tile, _ = steps.tile(product, [0, 0, each])
     steps.pad(tile, spec, sizes=(0, 0, bk), pack=(True, True, False))
     if spec.products > 1:
         steps.clean(script.functions)
@@ -183,7 +184,7 @@ def steps_over_k(script: Script, spec: MatmulSpec, bm: int, bn: int, bk: int) ->
     steps.apply(script.functions, patterns, cse=True)
 
 
-def vectorize_tiles(script: Script, spec: MatmulSpec, bm: int, bn: int, bk: int) -> None:
+def vectorize_tiles(script: Script, spec: MatmulSpec, bm: Size, bn: Size, bk: Size) -> None:
     """Makes every op of a block one of whole tiles in vectors, and keeps the sums in one over all of K.
 
     Before: ``for k: p += pad(a[:, k:k+bk]) * pad(b[k:k+bk, :])``, ``c = f(p)``. After::

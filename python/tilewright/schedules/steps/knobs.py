@@ -7,9 +7,10 @@ A tuner changes the choice in the schedule's text, and so can anybody; MLIR refu
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict
 from functools import partial
+from types import MappingProxyType
 from typing import Any
 
 from tilewright.errors import ScheduleError
@@ -22,8 +23,13 @@ from tilewright.schedules.models.blocking import Blocking
 from tilewright.spec import MatmulSpec
 from tilewright.targets.base import Target
 
+Options = Mapping[str, Sequence[int]]
+"""What sizes may be, by name."""
+NONE: Options = MappingProxyType({})
+"""Nothing may vary."""
 
-def knob(name: str, options: Sequence[int], selected: int) -> steps.Handle:
+
+def knob(name: str, options: Sequence[int], selected: int, *, place: ir.Location | None = None) -> steps.Handle:
     """A size that may vary, for `steps.tile` and other steps that take sizes.
 
     In the text: ``%kc = transform.tune.knob<"kc"> = 256 : i64 from options = [128, 256, 512] -> !transform.param<i64>``.
@@ -32,6 +38,7 @@ def knob(name: str, options: Sequence[int], selected: int) -> steps.Handle:
         name: What the tuner and its records call it.
         options: What it may be.
         selected: What it is, one of the options.
+        place: Where it is said; None: where this is called.
 
     Raises:
         ValueError: `selected` is no option.
@@ -42,7 +49,7 @@ def knob(name: str, options: Sequence[int], selected: int) -> steps.Handle:
     # Attributes, because the binding takes a selected 0 for none.
     choices = [ir.IntegerAttr.get(kind, each) for each in options]
     chosen = ir.IntegerAttr.get(kind, selected)
-    return tune.knob(transform.ParamType.get(kind), name, ir.ArrayAttr.get(choices), selected=chosen).result
+    return tune.knob(transform.ParamType.get(kind), name, ir.ArrayAttr.get(choices), selected=chosen, loc=place).result
 
 
 def alternatives(
@@ -144,6 +151,28 @@ def sizes(
     for name in space.LOWERED:
         if not isinstance(found[name], int) or name in now.by_name:
             lower_by(functions, name, found[name])
+    return found
+
+
+def of_options(
+    sizes: Any,  # noqa: ANN401 - a strategy's sizes, a dataclass of ints and flags
+    options: Options,
+    parts: Iterable[tuple[str, str]] = (),
+) -> dict[str, Any]:
+    """The sizes of a strategy for GPUs by name: a knob for each that has several options, others as they are. Flags are knobs of 0 and 1.
+
+    In the text, beside the knobs, that a part is no larger than what it is of: ``transform.match.param.cmpi le %wm, %bm``. `parts` names
+    such pairs. A part's knob alone offers only what fits the other size.
+    """
+    found: dict[str, Any] = asdict(sizes)
+    place: ir.Location | None = None  # That of the first one: finding it out takes longer than all else.
+    for name in [each for each in found if len(options.get(each, ())) > 1]:
+        found[name] = knob(name, [int(each) for each in options[name]], int(found[name]), place=place)
+        place = place or found[name].owner.location
+    for part, whole in parts:
+        inner, outer = found[part], found[whole]
+        if not isinstance(inner, int) and not isinstance(outer, int):
+            transform.MatchParamCmpIOp(inner, outer, transform.MatchCmpIPredicate.le, loc=place)
     return found
 
 
