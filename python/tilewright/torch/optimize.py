@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any
@@ -19,7 +19,7 @@ from tilewright.torch.calls import call
 from tilewright.torch.convolutions import conv2d
 from tilewright.torch.ops import wants_gradient
 from tilewright.torch.products import linear
-from tilewright.torch.quantized import KINDS, QuantizedWeight, linear_quantized, quantize
+from tilewright.torch.quantized import KINDS, QuantizedWeight, adjoining, linear_quantized, quantize
 from tilewright.torch.registry import pack, register
 from tilewright.torch.types import ELEMENTS
 
@@ -143,6 +143,9 @@ def optimize(
         each.__class__ = _OURS[type(each)]
         of_linear = isinstance(each, Linear)
         each.__dict__[_STATE] = _prepared(each, weights, group, precision) if of_linear else None
+    if weights in KINDS:
+        for each in model.modules():
+            _lay_together([child for child in each.children() if isinstance(child, Linear)])
     if attention:
         hooks = _Hooks()
         model.register_forward_pre_hook(hooks.enter, prepend=True)
@@ -193,6 +196,16 @@ def _prepared(module: Any, weights: str, group: int, precision: str | None) -> A
         return quantize(module.weight, weights, group, precision=precision)
     is_packed = weights == _AS_THEY_ARE[1] and module.weight.dtype in ELEMENTS
     return _packed(module) if is_packed else None
+
+
+def _lay_together(siblings: Sequence[Any]) -> None:
+    """Lays quantized weights of one K and type that siblings have one after another, such as those for queries, keys and values."""
+    groups: dict[Any, list[Any]] = {}
+    for each in siblings:
+        groups.setdefault((each.in_features, each.weight.dtype), []).append(each)
+    for group in groups.values():
+        for each, laid in zip(group, adjoining([each.__dict__[_STATE] for each in group]), strict=True):
+            each.__dict__[_STATE] = laid
 
 
 def _packed(module: Any) -> _Packed:  # noqa: ANN401 - a module

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch  # pyright: ignore[reportMissingImports] - not in the project's own environment
@@ -119,6 +119,19 @@ def _tensor(array: Any) -> Any:  # noqa: ANN401 - of numpy's, with ml_dtypes' ty
     return torch.from_numpy(array.view(np.uint8) if array.dtype.name == "float8_e8m0fnu" else array)
 
 
+def adjoining(weights: Sequence[QuantizedWeight]) -> list[QuantizedWeight]:
+    """Weights of one K that are quantized alike, with their rows one after another in memory: one product can then have them all."""
+
+    def parts(name: str) -> Any:  # noqa: ANN401 - tensors, or None for each
+        tensors = [getattr(each, name) for each in weights]
+        if tensors[0] is None:
+            return tensors
+        return torch.cat(tensors).split([each.shape[0] for each in tensors])
+
+    whole = zip(weights, *map(parts, ("codes", "scales", "zeros")), strict=True)
+    return [replace(each, codes=codes, scales=scales, zeros=zeros) for each, codes, scales, zeros in whole]
+
+
 def linear_quantized(
     x: Any,  # noqa: ANN401 - a tensor
     weight: QuantizedWeight,
@@ -142,6 +155,10 @@ def _fake(x: Any, codes: Any, *_: Any) -> Any:  # noqa: ANN401 - tensors
         x.dim() >= 1 and codes.dim() == 2, lambda: f"expected (..., K) and rows of codes: {x.shape}, {codes.shape}"
     )
     return x.new_empty((*x.shape[:-1], codes.shape[0]))
+
+
+def _fake_joined(x: Any, codes: Sequence[Any], *_: Any) -> Any:  # noqa: ANN401 - tensors
+    return x.new_empty((*x.shape[:-1], sum(each.shape[0] for each in codes)))
 
 
 def _floats(codes: Any, scales: Any, zeros: Any, element: str, group: int, columns: int) -> Any:  # noqa: ANN401 - tensors
@@ -215,3 +232,4 @@ def _batched(info: Any, axes: Sequence[int | None], *given: Any) -> tuple[Any, i
 
 
 _QUANTIZED = define("linear_quantized", _fake, _gradients, _batched, (None,) * 10)
+torch.library.register_fake("tilewright::linears_quantized", _fake_joined)
