@@ -13,6 +13,7 @@ from tilewright.errors import SpecError
 from tilewright.precision import ROUNDED
 from tilewright.quantized import MX_BLOCK, Quantized, mx_quantize, quantize_weights
 from tilewright.torch import activations
+from tilewright.torch.memory import in_large_pages
 from tilewright.torch.ops import define, spread, wants_gradient
 from tilewright.torch.products import matmul
 from tilewright.torch.types import ELEMENTS
@@ -119,17 +120,24 @@ def _tensor(array: Any) -> Any:  # noqa: ANN401 - of numpy's, with ml_dtypes' ty
     return torch.from_numpy(array.view(np.uint8) if array.dtype.name == "float8_e8m0fnu" else array)
 
 
-def adjoining(weights: Sequence[QuantizedWeight]) -> list[QuantizedWeight]:
-    """Weights of one K that are quantized alike, with their rows one after another in memory: one product can then have them all."""
+def laid(groups: Sequence[Sequence[QuantizedWeight]]) -> list[list[QuantizedWeight]]:
+    """Copies of weights, in memory of large pages.
 
-    def parts(name: str) -> Any:  # noqa: ANN401 - tensors, or None for each
-        tensors = [getattr(each, name) for each in weights]
-        if tensors[0] is None:
-            return tensors
-        return torch.cat(tensors).split([each.shape[0] for each in tensors])
-
-    whole = zip(weights, *map(parts, ("codes", "scales", "zeros")), strict=True)
-    return [replace(each, codes=codes, scales=scales, zeros=zeros) for each, codes, scales, zeros in whole]
+    Those of a group, which have one K and are quantized alike, have their rows one after another: one product can then have them all.
+    """
+    names = ("codes", "scales", "zeros")
+    given = [[getattr(each, name) for each in group] for group in groups for name in names]
+    copies = iter(in_large_pages([torch.cat(each) for each in given if each[0] is not None]))
+    parts = iter(
+        tensors if tensors[0] is None else next(copies).split([each.shape[0] for each in tensors]) for tensors in given
+    )
+    found: list[list[QuantizedWeight]] = []
+    for group in groups:
+        each = zip(group, *(next(parts) for _ in names), strict=True)
+        found.append(
+            [replace(weight, codes=codes, scales=scales, zeros=zeros) for weight, codes, scales, zeros in each]
+        )
+    return found
 
 
 def linear_quantized(
