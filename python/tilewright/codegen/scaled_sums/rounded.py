@@ -35,8 +35,8 @@ class Rounded:
         chunk: Elements along K that are rounded at once: whole groups, and whole units of the order.
         numbers: The integers, M x K.
         scales: By lanes, those of a chunk for each lane of a register of sums; otherwise one for each group.
-        sums: Sums of integers, for the lanes or groups likewise; None where the offset is 0, and there is no operand of zero points. By lanes,
-            without such an operand, these are integers, negative, from which sums of products start.
+        sums: Sums of integers, for the lanes or groups likewise; None where the offset is 0, and there is no operand of zero points.
+            By lanes, without such an operand, these are integers, negative, from which sums of products start.
     """
 
     def __init__(
