@@ -122,6 +122,16 @@ void linearQuantized(StableIValue *stack, uint64_t, uint64_t) {
   stack[0] = give(compute({x.get(), codes.get(), true, entriesOf(bias, activation, residual), &weights}));
 }
 
+/// linears_quantized(Tensor x, Tensor[] codes, Tensor[] scales, Tensor[] zeros, Tensor[] biases, str element, int
+/// group, str precision) -> Tensor
+void linearsQuantized(StableIValue *stack, uint64_t, uint64_t) {
+  Owned x = take(stack[0]);
+  Text element(stack[5]), precision(stack[7]);
+  stack[0] =
+      give(computeJoined({x.get(), takeList(stack[1]), takeList(stack[2]), takeList(stack[3]), takeList(stack[4]),
+                          element.get(), torch::stable::detail::to<int64_t>(stack[6]), precision.get()}));
+}
+
 /// conv2d(Tensor x, Tensor weight, Tensor? bias, Tensor? residual, int[] stride, int[] padding, int[] dilation, int
 /// groups, str activation) -> Tensor
 void conv2d(StableIValue *stack, uint64_t, uint64_t) {
@@ -174,6 +184,8 @@ STABLE_TORCH_LIBRARY(tilewright, m) {
   m.def("call_in_order(str kernel, Tensor[] operands, int[] axes) -> Tensor");
   m.def("call_many(str kernel, Tensor[] operands) -> Tensor[]");
   m.def("call_out(str kernel, Tensor[] operands, Tensor(a!)[] out) -> ()");
+  m.def("linears_quantized(Tensor x, Tensor[] codes, Tensor[] scales, Tensor[] zeros, Tensor[] biases, str element, "
+        "int group, str precision) -> Tensor");
   for (const Op &op : ops)
     for (const char *prefix : {"", "_"})
       m.def((std::string(prefix) + op.name + op.schema).c_str());
@@ -184,6 +196,7 @@ STABLE_TORCH_LIBRARY_IMPL(tilewright, CPU, m) {
   m.impl("call_in_order", callInOrder);
   m.impl("call_many", callMany);
   m.impl("call_out", callOut);
+  m.impl("linears_quantized", linearsQuantized);
   for (const Op &op : ops)
     for (const char *prefix : {"", "_"})
       m.impl((std::string(prefix) + op.name).c_str(), op.run);

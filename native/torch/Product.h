@@ -39,6 +39,20 @@ struct Product {
 /// The result, a new tensor. Throws std::runtime_error where operands do not fit, or no kernel can be had.
 Owned compute(const Product &product);
 
+/// Products of one left matrix by several quantized weights of as many columns K, quantized alike.
+struct Joined {
+  AtenTensorHandle x;
+  std::vector<Owned> codes, scales, zeros,
+      biases; // Of each weight; no zero points or biases at all where there are none.
+  std::string element;
+  int64_t group;
+  std::string precision;
+};
+
+/// The results side by side, a new tensor: of one product where the weights lie one after another in memory. Throws
+/// std::runtime_error as `compute` does.
+Owned computeJoined(const Joined &joined);
+
 } // namespace tilewright::torch_ops
 
 #endif // TILEWRIGHT_TORCH_PRODUCT_H

@@ -53,42 +53,46 @@ def packed_extent(extent: Any, name: str) -> int:  # noqa: ANN401 - an Extent
     return -(-extent // 2)
 
 
-def pack_nibbles(x: NDArray[Any]) -> NDArray[Any]:
+def pack_nibbles(x: Any) -> NDArray[Any]:  # noqa: ANN401 - an array of any library
     """Packs two 4-bit elements into each byte, along the last axis, the first one into the low half.
 
     Args:
-        x: An array of ml_dtypes' ``int4``, ``uint4`` or ``float4_e2m1fn``, of shape (..., n).
+        x: An array of ml_dtypes' ``int4``, ``uint4`` or ``float4_e2m1fn``, of any library, of shape (..., n).
 
     Returns:
-        Bytes (``uint8``) of shape (..., (n + 1) // 2); with an odd n the high half of the last one is 0.
+        Bytes (``uint8``) of shape (..., (n + 1) // 2), an array of numpy's; with an odd n the high half of the last one is 0.
 
     Raises:
         OperandError: `x` is no array of such elements, or has no axis.
     """
     import numpy as np
 
-    if not isinstance(x, np.ndarray) or x.ndim == 0:
+    from tilewright.standalone import _native
+
+    # JAX hands out elements of four bits as a copy alone.
+    seen = np.asarray(x) if hasattr(x, "__array__") else _native.array_view(x, "x")
+    if not isinstance(seen, np.ndarray) or seen.ndim == 0:
         raise OperandError(f"is a {type(x).__name__}", operand="x", expected="an array of one or more dimensions")
-    element = from_numpy(x.dtype)
+    element = from_numpy(seen.dtype)
     if element.packed == 1:
         names = ", ".join(row.numpy for row in DTYPES.values() if row.packed > 1)
-        raise OperandError(f"is of type {x.dtype.name}", operand="x", expected=f"one of ml_dtypes' {names}")
-    codes = np.zeros((*x.shape[:-1], x.shape[-1] + x.shape[-1] % 2), np.uint8)
+        raise OperandError(f"is of type {seen.dtype.name}", operand="x", expected=f"one of ml_dtypes' {names}")
+    codes = np.zeros((*seen.shape[:-1], seen.shape[-1] + seen.shape[-1] % 2), np.uint8)
     # ml_dtypes keeps four bits in a byte each, and says nothing of the others.
-    codes[..., : x.shape[-1]] = np.ascontiguousarray(x).view(np.uint8) & 15
+    codes[..., : seen.shape[-1]] = np.ascontiguousarray(seen).view(np.uint8) & 15
     return codes[..., ::2] | codes[..., 1::2] << 4
 
 
-def unpack_nibbles(x: NDArray[Any], type: str, n: int) -> NDArray[Any]:
+def unpack_nibbles(x: Any, type: str, n: int) -> NDArray[Any]:  # noqa: ANN401 - an array of any library
     """Unpacks 4-bit elements from bytes: the inverse of `pack_nibbles`.
 
     Args:
-        x: Bytes (``uint8``) of shape (..., (n + 1) // 2).
+        x: Bytes (``uint8``) of shape (..., (n + 1) // 2), in an array of any library.
         type: "i4", "u4" or "f4E2M1FN".
         n: Elements along the last axis.
 
     Returns:
-        An array of ml_dtypes' type for `type`, of shape (..., n).
+        An array of numpy's of ml_dtypes' type for `type`, of shape (..., n).
 
     Raises:
         OperandError: `x` is no array of so many bytes.
@@ -96,10 +100,13 @@ def unpack_nibbles(x: NDArray[Any], type: str, n: int) -> NDArray[Any]:
     """
     import numpy as np
 
+    from tilewright.standalone import _native
+
     element = dtype(type)
     if element.packed == 1:
         names = ", ".join(row.name for row in DTYPES.values() if row.packed > 1)
         raise SpecError(f"{type} has {element.bits} bits", where="unpack_nibbles", expected=f"one of {names}")
+    x = _native.array_view(x, "x")
     if not isinstance(x, np.ndarray) or x.dtype != np.uint8:
         found = x.dtype.name if isinstance(x, np.ndarray) else x.__class__.__name__
         raise OperandError(f"is of type {found}", operand="x", expected="an array of uint8")

@@ -23,6 +23,13 @@ def close(c: Any, a: Any = A, b: Any = B) -> bool:
 
 
 @case
+def elements_of_four_bits_are_packed() -> None:
+    x = jnp.arange(-8, 8).reshape(2, 8).astype(jnp.int4)
+    packed = tw.pack_nibbles(x)
+    assert (tw.unpack_nibbles(jnp.asarray(packed), "i4", 8) == np.asarray(x)).all()
+
+
+@case
 def results_are_arrays_of_jax() -> None:
     assert close(KERNEL(A, B))
     assert close(KERNEL(np.asarray(A), B))

@@ -9,6 +9,7 @@ from collections.abc import Callable
 from importlib import import_module
 from typing import Any
 
+import ml_dtypes
 import numpy as np
 import tilewright as tw
 from framework_cases import case, refuses, run
@@ -220,7 +221,7 @@ def inferred_products() -> None:
 
 @case
 def calls_in_compiled_functions() -> None:
-    """Dynamo goes around what is marked; kernels it knows not to follow."""
+    """Without `tilewright.torch`, Dynamo goes around what is marked; kernels it knows not to follow."""
     product = torch.compiler.disable(tw.matmul)
     for call in (product, KERNEL):
         compiled = torch.compile(lambda x, y, call=call: call(x, y) * 2, backend="eager")
@@ -238,6 +239,36 @@ def inferred_operators() -> None:
     x, w = torch.rand(1, 4, 6, 6), torch.rand(8, 4, 3, 3)
     images = tw.conv2d(x, w, layout="nchw")
     assert torch.allclose(images, torch.nn.functional.conv2d(x, w), atol=1e-4)
+
+
+@case
+def images_and_filters_of_either_memory_format() -> None:
+    def last(x: Any) -> Any:
+        return x.to(memory_format=torch.channels_last)
+
+    x, w, bias, added = torch.rand(2, 4, 6, 7), torch.rand(8, 4, 3, 3), torch.rand(8), torch.rand(2, 8, 6, 7)
+    expected = torch.nn.functional.conv2d(x, w, bias, padding=1) + added
+    how: Any = {"layout": "nchw", "padding": 1, "epilogue": (tw.bias("n"), tw.residual())}
+    for filters in (w, last(w)):
+        for images, more in ((x, added), (last(x), last(added))):
+            found = tw.conv2d(images, filters, bias, more, **how)
+            assert found.is_contiguous(memory_format=torch.channels_last) == (images is not x)
+            assert torch.allclose(found, expected, atol=1e-5)
+            out = torch.full_like(more, torch.nan)
+            assert tw.conv2d(images, filters, bias, more, **how, out=out) is out
+            assert torch.equal(out, found)
+    refuses(
+        "operand out.*not adjacent",
+        lambda: tw.conv2d(last(x), w, bias, last(added), **how, out=torch.empty_like(added)),
+    )
+
+
+@case
+def bytes_of_two_elements() -> None:
+    elements = torch.arange(-8, 8, dtype=torch.int8).view(2, 8)
+    packed = tw.pack_nibbles(elements.numpy().astype(ml_dtypes.int4))
+    assert (tw.unpack_nibbles(torch.from_numpy(packed), "i4", 8).astype(np.int8) == elements.numpy()).all()
+    refuses("int8; expected one of ml_dtypes'", lambda: tw.pack_nibbles(elements))
 
 
 if __name__ == "__main__":

@@ -12,12 +12,14 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from importlib import import_module
+from itertools import pairwise
 from typing import Any
 
 from framework_cases import case, run
 
 torch: Any = import_module("torch")
 backend: Any = import_module("tilewright.torch.inductor.backend")
+optimize: Any = import_module("tilewright.torch").optimize
 F, nn = torch.nn.functional, torch.nn
 UNITS = {torch.float32: 2.0**-24, torch.bfloat16: 2.0**-8, torch.float16: 2.0**-11, torch.float64: 2.0**-53}
 FLOATS = (torch.float32, torch.bfloat16, torch.float16)
@@ -292,6 +294,24 @@ def products_of_one_tensor_are_joined() -> None:
             assert torch.allclose(compiled(x), model(x), atol=1e-5)
         assert len(messages) == 3, messages
         assert sum("14x64x24" in each and "packed" in each for each in messages) == 1, messages
+
+
+@case
+def quantized_products_of_one_tensor_are_joined() -> None:
+    for bias in (True, False):
+        torch._dynamo.reset()
+        torch.manual_seed(0)
+        graphs: list[Any] = []
+        model, x = optimize(Attention(bias).eval(), "i8", attention=False), torch.rand(2, 7, 24)
+        with torch.no_grad():
+            found, expected = rewritten(model, graphs)(x), model(x)
+        # The weights lie one after another, and what they are joined to has the same bits.
+        assert torch.allclose(found, expected, atol=1e-6)
+        targets = [str(node.target) for graph in graphs for node in graph.graph.nodes]
+        assert targets.count("tilewright.linears_quantized.default") == 1, targets
+        assert not any("linear_quantized" in each for each in targets), targets
+        codes = [each._tilewright.codes for each in (model.q, model.k, model.v, model.gate)]
+        assert all(a.data_ptr() + a.numel() == b.data_ptr() for a, b in pairwise(codes))
 
 
 @case

@@ -18,6 +18,7 @@ from framework_cases import case, run
 
 torch: Any = import_module("torch")
 ours: Any = import_module("tilewright.torch")
+laid: Any = import_module("tilewright.torch.quantized").laid
 F: Any = torch.nn.functional
 torch.set_num_threads(1)  # Threads that wait for work would cost more than it.
 X, W, BIAS = torch.rand(2, 3, 16) - 0.5, torch.rand(8, 16) - 0.5, torch.rand(8) - 0.5
@@ -217,6 +218,37 @@ def quantized_weights() -> None:
     wrong = ours.QuantizedWeight(made.codes, made.scales[:, 0], None, "i4", 32, 90)
     says(r"scales or zero points has shape \(24,\); expected \(24, 3\)", lambda: ours.linear_quantized(x, wrong))
     says("whose K differs", lambda: ours.linear_quantized(x[:, :80], made))
+
+
+@case
+def several_quantized_weights_are_one_product() -> None:
+    x, biases = torch.rand(2, 3, 64) - 0.5, [torch.rand(n) - 0.5 for n in (24, 8, 9)]
+    for kind, group, precision in (("i4", 32, "i8"), ("i8", 0, None), ("u4", 32, None), ("mxf4E2M1FN", 0, None)):
+        apart = [
+            ours.quantize(torch.rand(n, 64) - 0.5, kind, group, symmetric=not kind.startswith("u"), precision=precision)
+            for n in (24, 8, 9)
+        ]
+        (together,) = laid([apart])
+        # In another order they do not lie one after another, and are products of their own.
+        for weights, given in ((together, biases), (together[::-1], biases[::-1]), (apart, biases)):
+            for added in ([], given):
+                tensors = [[getattr(each, name) for each in weights] for name in ("codes", "scales", "zeros")]
+                lists = [[] if each[0] is None else each for each in tensors]
+                first = weights[0]
+                found = torch.ops.tilewright.linears_quantized(
+                    x, *lists, added, first.element, first.group, precision or "-"
+                )
+                every = zip(weights, added or [None] * 3, strict=True)
+                near(found, torch.cat([ours.linear_quantized(x, *each) for each in every], -1), 1e-6)
+    # Enough of them for large pages.
+    groups = [[ours.quantize(torch.rand(n, 64), "i8") for n in sizes] for sizes in ((4, 6), (33000, 16))]
+    made, large = laid(groups)
+    assert large[1].codes.data_ptr() == large[0].codes.data_ptr() + 33000 * 64
+    for copies, weights in zip((made, large), groups, strict=True):
+        assert all(torch.equal(a.floats(), b.floats()) for a, b in zip(copies, weights, strict=True))
+    assert made[1].codes.data_ptr() == made[0].codes.data_ptr() + 4 * 64
+    few = (x, [made[0].codes], [made[0].scales, made[1].scales], [], [], "i8", 0, "-")
+    says("1 weights, 2 scales, 0 zero points", lambda: torch.ops.tilewright.linears_quantized(*few))
 
 
 class Small(torch.nn.Module):

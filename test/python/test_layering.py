@@ -23,7 +23,7 @@ LEAVES = {
     "dims": ("errors",),
     "batches": ("dims", "errors"),
     "dtypes": ("errors",),
-    "nibbles": ("dims", "errors", "dtypes"),
+    "nibbles": ("dims", "errors", "dtypes", "standalone"),
     "operand": ("dtypes", "nibbles"),
     "quantized": ("errors", "dtypes", "nibbles", "standalone"),
     "gguf": ("errors", "dtypes", "nibbles", "quantized", "gguf_blocks"),

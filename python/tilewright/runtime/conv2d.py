@@ -11,13 +11,14 @@ import numpy as np
 from tilewright.dtypes import from_numpy
 from tilewright.errors import OperandError, SpecError
 from tilewright.operator_specs.conv2d import FILTERS, Conv2dSpec
-from tilewright.runtime.arrays import ANY_ARRAY, view
+from tilewright.runtime.arrays import ANY_ARRAY, Array, kind, like, view
 from tilewright.runtime.compile import compile
 from tilewright.runtime.kernel import Kernel
 from tilewright.schedules.models.threads import check
 
 _AXES = 4
 _EXPECTED = "an array of four dimensions"
+_FIRST = "nchw"
 
 
 def conv2d(
@@ -36,7 +37,9 @@ def conv2d(
 ) -> ANY_ARRAY:
     """The images `x` convolved with the filters `w`, compiled once for each pair of shapes and types, and kept.
 
-    Operands are arrays of any library, used where they lie.
+    Operands are arrays of any library, used where they lie. With layout "nchw", images may have their channels side by side in memory, as
+    torch's memory format channels_last has them: the result, `out` and operands of the epilogue with four dimensions lie so then, too.
+    Filters that lie otherwise than the images are copied.
 
     Args:
         x: Images, as `layout` says: (n, h, w, channels) or (n, channels, h, w).
@@ -60,9 +63,31 @@ def conv2d(
     for name, each in (("x", images), ("w", filters)):
         if each.ndim != _AXES:
             raise OperandError(f"is of {each.ndim} dimensions", operand=name, expected=_EXPECTED)
-    options = (layout, filter, _hashable(stride), _hashable(dilation), _hashable(padding), groups, tuple(epilogue))
-    kernel = _kept(images.shape, filters.shape, images.dtype, filters.dtype, options, check(threads, "conv2d"))
+    rest = (_hashable(stride), _hashable(dilation), _hashable(padding), groups, tuple(epilogue))
+    threads = check(threads, "conv2d")
+    if layout == _FIRST and filter in (None, *FILTERS[_FIRST]):
+        if _are_last(images):
+            images, filters = _last(images), np.ascontiguousarray(_last(filters))
+            kernel = _kept(images.shape, filters.shape, images.dtype, filters.dtype, ("nhwc", "ohwi", *rest), threads)
+            others = [_last(view(f"number {n} of the epilogue", each)) for n, each in enumerate(further)]
+            into = None if out is None else _last(view("out", out, written=True))
+            made = kernel(images, filters, *others, out=into).transpose(0, 3, 1, 2)
+            return like(made, kind((x, w, *further))) if out is None else out
+        if _are_last(filters):
+            w = np.ascontiguousarray(filters)
+    kernel = _kept(images.shape, filters.shape, images.dtype, filters.dtype, (layout, filter, *rest), threads)
     return kernel(x, w, *further, out=out)
+
+
+def _are_last(array: Array) -> bool:
+    """Whether an array with channels as its second axis has them side by side in memory, and not the elements of a row."""
+    size = array.itemsize
+    return array.shape[1] > 1 and array.strides[1] == size and not (array.shape[3] > 1 and array.strides[3] == size)
+
+
+def _last(array: Array) -> Array:
+    """An array of four dimensions with its second axis as the last one."""
+    return array.transpose(0, 2, 3, 1) if array.ndim == _AXES else array
 
 
 def _hashable(value: Any) -> Any:  # noqa: ANN401 - as given

@@ -21,7 +21,7 @@ from __future__ import annotations
 
 import atexit
 
-from tilewright.torch import resolver
+from tilewright.torch import resolver, traced
 from tilewright.torch.attention import scaled_dot_product_attention
 from tilewright.torch.calls import call, call_many
 from tilewright.torch.convolutions import conv2d
@@ -52,4 +52,5 @@ __all__ = [
 ]
 
 resolver.start()
+traced.start()
 atexit.register(resolver.stop)

@@ -19,7 +19,7 @@ from tilewright.torch.calls import call
 from tilewright.torch.convolutions import conv2d
 from tilewright.torch.ops import wants_gradient
 from tilewright.torch.products import linear
-from tilewright.torch.quantized import KINDS, QuantizedWeight, linear_quantized, quantize
+from tilewright.torch.quantized import KINDS, QuantizedWeight, laid, linear_quantized, quantize
 from tilewright.torch.registry import pack, register
 from tilewright.torch.types import ELEMENTS
 
@@ -143,6 +143,8 @@ def optimize(
         each.__class__ = _OURS[type(each)]
         of_linear = isinstance(each, Linear)
         each.__dict__[_STATE] = _prepared(each, weights, group, precision) if of_linear else None
+    if weights in KINDS:
+        _lay(model)
     if attention:
         hooks = _Hooks()
         model.register_forward_pre_hook(hooks.enter, prepend=True)
@@ -193,6 +195,19 @@ def _prepared(module: Any, weights: str, group: int, precision: str | None) -> A
         return quantize(module.weight, weights, group, precision=precision)
     is_packed = weights == _AS_THEY_ARE[1] and module.weight.dtype in ELEMENTS
     return _packed(module) if is_packed else None
+
+
+def _lay(model: Any) -> None:  # noqa: ANN401 - a module
+    """Lays quantized weights of one K that siblings have one after another, such as those for queries, keys and values."""
+    groups: dict[Any, list[Any]] = {}
+    for parent in model.modules():
+        for each in parent.children():
+            if isinstance(each, Linear):
+                groups.setdefault((id(parent), each.in_features, each.weight.dtype), []).append(each)
+    found = laid([[each.__dict__[_STATE] for each in group] for group in groups.values()])
+    for group, weights in zip(groups.values(), found, strict=True):
+        for each, weight in zip(group, weights, strict=True):
+            each.__dict__[_STATE] = weight
 
 
 def _packed(module: Any) -> _Packed:  # noqa: ANN401 - a module

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch  # pyright: ignore[reportMissingImports] - not in the project's own environment
@@ -13,6 +13,7 @@ from tilewright.errors import SpecError
 from tilewright.precision import ROUNDED
 from tilewright.quantized import MX_BLOCK, Quantized, mx_quantize, quantize_weights
 from tilewright.torch import activations
+from tilewright.torch.memory import in_large_pages
 from tilewright.torch.ops import define, spread, wants_gradient
 from tilewright.torch.products import matmul
 from tilewright.torch.types import ELEMENTS
@@ -119,6 +120,26 @@ def _tensor(array: Any) -> Any:  # noqa: ANN401 - of numpy's, with ml_dtypes' ty
     return torch.from_numpy(array.view(np.uint8) if array.dtype.name == "float8_e8m0fnu" else array)
 
 
+def laid(groups: Sequence[Sequence[QuantizedWeight]]) -> list[list[QuantizedWeight]]:
+    """Copies of weights, in memory of large pages.
+
+    Those of a group, which have one K and are quantized alike, have their rows one after another: one product can then have them all.
+    """
+    names = ("codes", "scales", "zeros")
+    given = [[getattr(each, name) for each in group] for group in groups for name in names]
+    copies = iter(in_large_pages([torch.cat(each) for each in given if each[0] is not None]))
+    parts = iter(
+        tensors if tensors[0] is None else next(copies).split([each.shape[0] for each in tensors]) for tensors in given
+    )
+    found: list[list[QuantizedWeight]] = []
+    for group in groups:
+        each = zip(group, *(next(parts) for _ in names), strict=True)
+        found.append(
+            [replace(weight, codes=codes, scales=scales, zeros=zeros) for weight, codes, scales, zeros in each]
+        )
+    return found
+
+
 def linear_quantized(
     x: Any,  # noqa: ANN401 - a tensor
     weight: QuantizedWeight,
@@ -142,6 +163,10 @@ def _fake(x: Any, codes: Any, *_: Any) -> Any:  # noqa: ANN401 - tensors
         x.dim() >= 1 and codes.dim() == 2, lambda: f"expected (..., K) and rows of codes: {x.shape}, {codes.shape}"
     )
     return x.new_empty((*x.shape[:-1], codes.shape[0]))
+
+
+def _fake_joined(x: Any, codes: Sequence[Any], *_: Any) -> Any:  # noqa: ANN401 - tensors
+    return x.new_empty((*x.shape[:-1], sum(each.shape[0] for each in codes)))
 
 
 def _floats(codes: Any, scales: Any, zeros: Any, element: str, group: int, columns: int) -> Any:  # noqa: ANN401 - tensors
@@ -215,3 +240,4 @@ def _batched(info: Any, axes: Sequence[int | None], *given: Any) -> tuple[Any, i
 
 
 _QUANTIZED = define("linear_quantized", _fake, _gradients, _batched, (None,) * 10)
+torch.library.register_fake("tilewright::linears_quantized", _fake_joined)

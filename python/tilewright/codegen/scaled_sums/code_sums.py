@@ -49,6 +49,11 @@ class CodeSums:
         return [range(way, self.block, self.ways) for way in range(self.ways)]
 
     @property
+    def is_exact(self) -> bool:
+        """Whether `add` takes up sums of 32 bits."""
+        return not self._dot.pairs
+
+    @property
     def at_once(self) -> int:
         """Products that `add` takes up before `whole` is asked, at most."""
         return _IN_16

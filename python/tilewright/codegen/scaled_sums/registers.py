@@ -5,8 +5,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from tilewright.build.constants import constant, integer
 from tilewright.build.index import Index, round_down
-from tilewright.build.vectors import fixed
+from tilewright.build.vectors import bits_as, fixed
 from tilewright.dtypes import DType
 from tilewright.mlir import ir
 from tilewright.mlir.dialects import arith, vector
@@ -24,6 +25,22 @@ def as_floats(value: ir.Value, element: DType) -> ir.Value:
     middle = fixed(kind.shape[0], ir.IntegerType.get_signless(32))
     widened = (arith.extsi if element.kind == "int" else arith.extui)(middle, value)
     return arith.sitofp(wide, widened)
+
+
+def placed(value: ir.Value, element: DType, places: Sequence[int]) -> ir.Value:
+    """Elements of type `element` as f32, in each lane the one at that place.
+
+    A bf16 is the upper half of its f32: one look-up of halves and zeros widens and spreads it.
+    """
+    if element.name != "bf16":
+        widened = as_floats(value, element)
+        return vector.shuffle(widened, widened, places)
+    halves = bits_as(value, integer(16))
+    zeros = constant(halves.type, 0)
+    count = ir.VectorType(value.type).shape[0]
+    return bits_as(
+        vector.shuffle(halves, zeros, [half for place in places for half in (count, place)]), ir.F32Type.get()
+    )
 
 
 def sorted_(registers: Sequence[ir.Value], order: Order) -> list[ir.Value]:

@@ -36,6 +36,7 @@ class Rounded:
         numbers: The integers, M x K.
         scales: By lanes, those of a chunk for each lane of a register of sums; otherwise one for each group.
         sums: Sums of integers, for the lanes or groups likewise; None where the offset is 0, and there is no operand of zero points.
+            By lanes, without such an operand, these are integers, negative, from which sums of products start.
     """
 
     def __init__(
@@ -44,6 +45,7 @@ class Rounded:
         """Makes the buffers."""
         self._spec, self._a, self._group, self._by, self._lanes, self._in_lanes = spec, a, group, by, lanes, in_lanes
         self._factor = 1 if zeros else by.offset
+        self._are_starts = in_lanes and not zeros
         unit = by.block if in_lanes else by.in_word
         self.chunk = max(unit, group)
         order = [number for register in by.order for number in register]
@@ -56,7 +58,8 @@ class Rounded:
         self.numbers = memref.alloc(ir.MemRefType.get([spec.m, chunks * self.chunk + _GAP], integer(8)), [], [])
         kind = ir.MemRefType.get([spec.m, chunks * each], f32)
         self.scales = memref.alloc(kind, [], [])
-        self.sums = memref.alloc(kind, [], []) if self._factor else None
+        sums = ir.MemRefType.get([spec.m, chunks * each], integer(32)) if self._are_starts else kind
+        self.sums = memref.alloc(sums, [], []) if self._factor else None
 
     def prepare(self) -> None:
         """Fills the buffers; beyond K with zeros."""
@@ -127,6 +130,10 @@ class Rounded:
                 bytes_ = _widened(read(self.numbers, [i, add(k, at)], size), self._by.bytes)
                 held = self._by.of_ones(bytes_, held)
             total = self._by.whole(_known(held), total)
+            if self._are_starts:
+                starts = arith.muli(total, constant(total.type, -self._factor))
+                write(starts, into, [i, self.place(k)])
+                continue
             lanes = arith.sitofp(fixed(self._lanes, self._f32), total)
             if self._factor != 1:
                 lanes = arith.mulf(lanes, constant(lanes.type, float(self._factor)))

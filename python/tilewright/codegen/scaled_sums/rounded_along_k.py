@@ -56,13 +56,11 @@ class RoundedAlongK(Streams):
             own = read(self._chunks.a.scales, place, self._lanes)
             sums = None if self._chunks.a.sums is None else read(self._chunks.a.sums, place, self._lanes)
             for q in streams:
-                found = self._sum(codes[q], rounded)
                 zero_points = zeros[q]
+                found = self._sum(codes[q], rounded, sums if zero_points is None else None)
                 if zero_points is not None:
                     assert sums is not None
                     found = vector.fma(zero_points, sums, found)
-                elif sums is not None:
-                    found = arith.subf(found, sums)
                 at, scale = i * self._streams + q, scales[q]
                 if scale is None:
                     totals[at] = vector.fma(found, own, totals[at])
@@ -84,11 +82,12 @@ class RoundedAlongK(Streams):
         size = self._chunks.by.bytes
         return [read(self._chunks.a.numbers, [row, add(k, number * size)], size) for number in range(count)]
 
-    def _sum(self, codes: Sequence[ir.Value], rounded: Sequence[ir.Value]) -> ir.Value:
-        """Sums of products, as f32."""
-        by, total = self._chunks.by, None
+    def _sum(self, codes: Sequence[ir.Value], rounded: Sequence[ir.Value], first: ir.Value | None) -> ir.Value:
+        """Sums of products, and what they start from, if anything, as f32."""
+        by = self._chunks.by
+        held, total = (first, None) if by.is_exact else (None, first)
         for start in range(0, len(codes), by.at_once):
-            held = None
+            held = held if start == 0 else None
             for left, right in zip(codes[start : start + by.at_once], rounded[start:], strict=False):
                 held = by.add(held, left, right)
             assert held is not None

@@ -11,7 +11,7 @@ from tilewright.build.constants import integer, zero
 from tilewright.build.index import Index, add, value
 from tilewright.build.loops import loop
 from tilewright.build.vectors import fixed, read, write
-from tilewright.codegen.scaled_sums.registers import as_floats, pieces
+from tilewright.codegen.scaled_sums.registers import as_floats, pieces, placed
 from tilewright.mlir import ir
 from tilewright.mlir.dialects import arith, memref, scf, vector
 from tilewright.schedules.decisions import ScaledSums
@@ -20,10 +20,12 @@ from tilewright.spec import MatmulSpec
 from tilewright.targets.base import Target
 
 _INTO_L1 = 3
-_BYTES_AHEAD = 6144
-"""How far before they are read codes are prefetched: beyond the page that the processor's own prefetching stays in. Measured on Zen 5,
-4096 x 4096 in groups of 32 from memory by one row, in microseconds, without, and 2048, 4096, 6144, 8192 and 16384 bytes before: i4 by bf16
-336, 287, 264, 259, 268, 273; i4 by f32 402, 331, 314, 306, 312, 317; i8 by bf16 742, 510, 554, 538, 564, 568."""
+_SHARE_AHEAD = 8
+"""How far before they are read codes are prefetched: that share of L1, which two columns' codes do not fill then. Measured on Zen 5, whose
+L1 has 48 KiB, 4096 x 4096 in groups of 32 from memory by one row, in microseconds, without, and 2048, 4096, 6144, 8192 and 16384 bytes
+before: i4 by bf16 336, 287, 264, 259, 268, 273; i4 by f32 402, 331, 314, 306, 312, 317; i8 by bf16 742, 510, 554, 538, 564, 568. On Zen 4,
+of 32 KiB, with A of f32 rounded, 6144, 4096, 3072, 2048 and 1024 bytes: 5632 x 2048 292, 279, 270, 268, 283; 2560 x 2048 135, 136, 129,
+132, 142."""
 
 
 class Blocks(Protocol):
@@ -62,6 +64,7 @@ class Streams(ABC):
         assert how is not None, "the schedule has asked"
         self._spec, self._how = spec, how
         self._lanes = target.lanes(spec.acc_type)
+        self._ahead = target.l1.bytes // _SHARE_AHEAD
         self._f32 = ir.F32Type.get()
         self._by = self._blocks(target, a)
         self._codes, self._c, self._fresh = codes, c, fresh
@@ -124,7 +127,7 @@ class Streams(ABC):
 
     def _prefetch(self, k: Index, column: ir.Value) -> None:
         """Asks for codes of a column, or of those after it, that are read later."""
-        at = [value(add(k, _BYTES_AHEAD * 8 // self._how.bits)), column]
+        at = [value(add(k, self._ahead * 8 // self._how.bits)), column]
         level, never = ir.IntegerAttr.get(integer(32), _INTO_L1), ir.BoolAttr.get(False)
         memref.PrefetchOp(self._codes, at, never, level, ir.BoolAttr.get(True))
 
@@ -149,8 +152,8 @@ class Streams(ABC):
             return vector.broadcast(kind, self._number(memref.load(matrix, [value(first), column]), operand))
         count = spread // group
         whole = -(-self._spec.k // group) % count == 0
-        some = as_floats(read(matrix, [first, column], count, inside=whole, along=0), self._spec.further[operand].type)
-        return vector.shuffle(some, some, [lane * count // lanes for lane in range(lanes)])
+        some = read(matrix, [first, column], count, inside=whole, along=0)
+        return placed(some, self._spec.further[operand].type, [lane * count // lanes for lane in range(lanes)])
 
     def _copy(self) -> None:
         """Adds the sums to C, or writes them."""
