@@ -180,7 +180,7 @@ def _arm(
     intrinsic: str,
     *features: str,
     scalable: bool = False,
-    **signs: bool,
+    **signs: Any,  # noqa: ANN401 - of any field
 ) -> Dot:
     """An instruction of NEON or, on `scalable` vectors, of SVE; of bf16 it takes half as many elements at once as of bytes.
 
