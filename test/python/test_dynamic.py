@@ -145,8 +145,8 @@ def test_several_threads_give_the_same_bits():
 
 
 TALL: list[tuple[tuple[Any, Any, Any], int, dict[str, Any]]] = [
-    ((None, 24, 40), 2, {}),
-    ((None, 40, 40), 1, {"epilogue": (tw.bias("n"), tw.relu())}),
+    ((None, 100, 40), 2, {}),
+    ((None, 120, 40), 1, {"epilogue": (tw.bias("n"), tw.relu())}),
     ((None, 70, None), 1, {"beta": 1}),
     (ANY, 2, {}),
 ]
@@ -155,7 +155,7 @@ TALL: list[tuple[tuple[Any, Any, Any], int, dict[str, Any]]] = [
 @pytest.mark.parametrize(("extents", "threads", "fields"), TALL, ids=str)
 def test_many_rows_by_a_small_b_are_read_once(extents, threads, fields):
     """A does not stay in the L2 of this target, and B does: the loop over rows is around that over columns."""
-    target = replace(HOST, name="small-l2", l2=replace(HOST.l2, bytes=32768))
+    target = replace(HOST, name="small-l2", l2=replace(HOST.l2, bytes=131072))
     kernel = tw.compile(tw.MatmulSpec(*extents, a="f64", **fields), target, threads=threads, cache=False)
     assert "order = 1" in kernel.asm["schedule"]
     known = "memref.prefetch" in kernel.asm["bufferized"]
