@@ -7,6 +7,24 @@ from mutant import Mutant
 
 ROWS = (
     Mutant(
+        "schedules/models/register_tiles.py",
+        "return lanes // target.passes if part * _NARROW_GAIN < whole else lanes",
+        "return lanes",
+        ("test_shape_classes.py",),
+    ),
+    Mutant(
+        "schedules/models/register_tiles.py",
+        "return min(lanes, narrow) if 0 < rest <= narrow and may_be_narrow(spec, target) else lanes",
+        "return lanes",
+        ("test_shape_classes.py",),
+    ),
+    Mutant(
+        "schedules/models/few_columns.py",
+        "        losses *= _IN_FEW_SETS\n",
+        "        pass\n",
+        ("test_few_columns.py",),
+    ),
+    Mutant(
         "schedules/models/scaled_blocks.py",
         "    except ScheduleError:\n        return False\n    return True",
         "    except ScheduleError:\n        return True\n    return True",

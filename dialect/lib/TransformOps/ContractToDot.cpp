@@ -149,7 +149,8 @@ private:
 
   Value dot(Value sum, Value row, Value column) {
     SmallVector<Value> operands{row, column};
-    // What is in every lane comes last, except where the signs say the order: it is taken by lane, or broadcast from memory.
+    // What is in every lane comes last, except where the signs say the order: it is taken by lane, or broadcast from
+    // memory.
     if (!unsignedFirst || rhs.isUnsigned)
       std::swap(operands[0], operands[1]);
     if (adds)

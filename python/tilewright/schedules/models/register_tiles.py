@@ -89,11 +89,9 @@ def lanes_for(spec: MatmulSpec, target: Target) -> int:
         return target.lanes(element)
     least = min(_LEAST_VECTOR_BITS // element.bits, target.lanes(element))
     lanes = min(target.lanes(element), max(least, 1 << (max(n, 1) - 1).bit_length()))
-    if may_be_narrow(spec, target) and n > lanes:
-        narrow = lanes // target.passes
-        whole, part = (_best_cycles(target, element, most_of(spec.m), n, each) for each in (lanes, narrow))
-        return narrow if part * _NARROW_GAIN < whole else lanes
-    return lanes
+    if n <= lanes or not may_be_narrow(spec, target):
+        return lanes
+    return _narrowed(target, element, (most_of(spec.m), n), padded=False)
 
 
 @cache
@@ -118,12 +116,14 @@ def panel_lanes(spec: MatmulSpec, target: Target) -> int:
     same = spec.dynamic or spec.b_packed or spec.deterministic or spec.has_rows or spec.products > 1
     if target.passes == 1 or same or dot.rows > 1 or not (dot.half or dot.kind == "multiply_add"):
         return lanes
-    narrow = lanes // target.passes
-    whole, part = (
-        _best_cycles(target, spec.acc_type, spec.m, spec.n, each, padded=True, fused=dot.adds)
-        for each in (lanes, narrow)
-    )
-    return narrow if part * _NARROW_GAIN < whole else lanes
+    return _narrowed(target, spec.acc_type, (spec.m, spec.n), padded=True, fused=dot.adds)
+
+
+def _narrowed(target: Target, element: DType, result: tuple[int, int], **given: bool) -> int:
+    """Elements of a register, or of a part of one where a result takes less time so."""
+    lanes = target.lanes(element)
+    whole, part = (_best_cycles(target, element, *result, each, **given) for each in (lanes, lanes // target.passes))
+    return lanes // target.passes if part * _NARROW_GAIN < whole else lanes
 
 
 @cache
@@ -139,8 +139,8 @@ def _best_cycles(
 def last_lanes(spec: MatmulSpec, target: Target, nr: int) -> int:
     """Elements of what the last columns are made up to whole vectors of, of tiles of nr columns that are not padded."""
     lanes, rest = lanes_for(spec, target), most_of(spec.n) % nr
-    narrow = lanes // target.passes
-    return narrow if 0 < rest <= narrow and may_be_narrow(spec, target) else lanes
+    narrow = target.lanes(spec.acc_type) // target.passes
+    return min(lanes, narrow) if 0 < rest <= narrow and may_be_narrow(spec, target) else lanes
 
 
 def may_be_narrow(spec: MatmulSpec, target: Target) -> bool:
