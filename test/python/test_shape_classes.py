@@ -137,6 +137,17 @@ def test_halves_of_registers_waste_less_where_they_take_half_the_time():
 
 
 @pytest.mark.parametrize(("a", "b", "c"), [("bf16", "bf16", "f32"), ("u8", "i8", "i32"), ("f32", "f32", "f32")])
+def test_rows_of_b_are_interleaved_for_many_rows_at_once():
+    def tile(m: int, a: str, target: str = "znver4") -> tuple[int, int]:
+        sizes = blocking.unpacked_blocking(tw.MatmulSpec(m, 600, 600, a=a, b="i8" if a == "u8" else a), get(target))
+        return sizes.mr, sizes.nr
+
+    assert [tile(m, "bf16") for m in (4, 8, 12, 20, 32)] == [(4, 64), (8, 48), (12, 32), (20, 16), (16, 16)]
+    assert tile(20, "u8") == (20, 16)
+    assert tile(20, "bf16", "znver5") != (20, 16)
+    assert tile(20, "i8") != (20, 16)  # The signs of A would be turned for each register of columns.
+
+
 def test_panels_are_of_halves_of_registers_where_these_waste_less(a, b, c):
     spec = tw.MatmulSpec(1000, 33, 1000, a=a, b=b, c=c)
     assert register_tiles.panel_lanes(spec, ZEN_4) == 8
@@ -184,10 +195,13 @@ def test_narrow_elements_are_multiplied_in_whole_registers():
         ("bf16", "bf16", (32, 4096, 4096), "packed"),
         ("bf16", "bf16", (8, 1024, 1023), "unpacked"),
         ("bf16", "bf16", (18, 64, 64), "unpacked"),
-        ("bf16", "bf16", (64, 64, 64), "packed"),
+        ("bf16", "bf16", (64, 64, 64), "unpacked"),
+        ("bf16", "bf16", (100, 64, 64), "packed"),
         ("bf16", "bf16", (18, 2048, 2048), "packed"),
         ("u8", "i8", (6, 64, 64), "unpacked"),
-        ("u8", "i8", (18, 64, 64), "packed"),
+        ("u8", "i8", (18, 64, 64), "unpacked"),
+        ("u8", "i8", (32, 64, 64), "packed"),
+        ("i8", "i8", (18, 64, 64), "packed"),
         ("f16", "f16", (8, 1024, 1024), "streamed"),
         ("u8", "i8", (4, 1024, 1024), "unpacked"),
         ("u8", "i8", (16, 4096, 4096), "packed"),

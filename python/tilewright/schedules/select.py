@@ -169,6 +169,7 @@ STRATEGIES: Mapping[str, Row] = {
         tile="rows",
         takes=open_extents.takes_unpacked,
         variants=open_extents.unpacked,
+        typical=partial(blocking.unpacked_blocking, stands_for_open=True),
         opened=open_extents.unpacked_sizes,
         axes=space.UNPACKED,
     ),

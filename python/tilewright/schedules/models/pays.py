@@ -32,8 +32,6 @@ _ROWS_STREAMED_NARROW = 16
 rows. On Zen 3, f32, streamed and packed, in GFLOP/s: 12, 24, 48 x 2048 x 2048 48 and 43, 51 and 60, 54 and 73; 12, 24, 48 x 4096 x 1024
 50 and 44, 57 and 59, 46 and 72; 12, 16, 24, 48 x 640 x 2720 62 and 51, 72 and 56, 67 and 65, 68 and 72; 16, 24, 48 x 1500 x 1500 52 and
 57, 60 and 67, 73 and 79; bf16 24 x 4096 x 1024 64 and 74."""
-_L2_SHARES = 2
-"""Times L2 that a B may take before its panels come from beyond it."""
 _PACKING_CYCLES = 0.3
 """Cycles to pack a byte of B: 12 GB/s on Zen 4, from the last-level cache as from memory, because panels are narrow."""
 _PREFETCHED_CYCLES = 0.05
@@ -151,7 +149,7 @@ def _goes_through_b_once(spec: MatmulSpec, target: Target, *, overlaps: bool) ->
     b_bytes = spec.k * spec.n * element.bytes
     if not _copies_b(spec, target):
         return spec.m <= rows and b_bytes >= _least_streamed(spec, target)
-    if b_bytes <= _L2_SHARES * target.l2.bytes:
+    if b_bytes <= blocking.NEAR * target.l2.bytes:
         return False
     streamed, packed = streamed_blocks.streamed_blocking(spec, target), blocking.packed_blocking(spec, target)
     slower = _cycles(target, streamed, lanes) - _cycles(target, packed, lanes)
@@ -239,7 +237,7 @@ def _least_streamed(spec: MatmulSpec, target: Target) -> int:
     deep = streamed_blocks.streamed_blocking(spec, target).kc > 2 * target.l1.ways
     if target.fma_per_cycle == 1 or not deep:
         return held_bytes(target) // 2
-    return _L2_SHARES * target.l2.bytes if spec.m >= streamed_blocks.ROWS_IN_L3 else held_bytes(target) // 4
+    return blocking.NEAR * target.l2.bytes if spec.m >= streamed_blocks.ROWS_IN_L3 else held_bytes(target) // 4
 
 
 def _cycles(target: Target, sizes: Blocking, lanes: int) -> float:
@@ -272,7 +270,7 @@ def _copies_b(spec: MatmulSpec, target: Target) -> bool:
         crowded = spec.k >= _CROWDED * blocking.rows_in(target.l1, spec.n * element.bytes)
         return crowded or b_bytes >= target.l2.bytes // 2
     least = _ROWS_TO_PACK_NARROW if narrow else ROWS_TO_PACK
-    return spec.rows_of_b >= (_ROWS_FROM_MEMORY if far else least) and b_bytes > _L2_SHARES * target.l2.bytes
+    return spec.rows_of_b >= (_ROWS_FROM_MEMORY if far else least) and b_bytes > blocking.NEAR * target.l2.bytes
 
 
 def is_one_panel(spec: MatmulSpec, target: Target) -> bool:
@@ -294,9 +292,8 @@ def _packing_narrow_pays(spec: MatmulSpec, target: Target) -> bool:
     """
     dot = target.dots(spec.a_type.name, spec.b_type.name)[-1]
     whole = target.dot(spec.a_type.name, spec.b_type.name)
-    near = spec.k * spec.n * spec.b_type.bytes <= _L2_SHARES * target.l2.bytes
     by_vectors = target.masked and dot.depth > 1 and not whole.is_tile
-    if by_vectors and near and (spec.k % dot.step or spec.n >= target.lanes(spec.acc_type)):
+    if by_vectors and blocking.is_near(spec, target) and (spec.k % dot.step or spec.n >= target.lanes(spec.acc_type)):
         return _interleavings(spec, target) > _MOST_INTERLEAVINGS // (dot.depth - 1)
     if spec.k % dot.step:
         return spec.rows_of_b >= NARROW_PRODUCTS // dot.depth // 2
