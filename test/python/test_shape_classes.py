@@ -136,7 +136,6 @@ def test_halves_of_registers_waste_less_where_they_take_half_the_time():
     assert (narrow.fma_per_cycle, narrow.loads_per_cycle) == (2 * wide.fma_per_cycle, 2 * wide.loads_per_cycle)
 
 
-@pytest.mark.parametrize(("a", "b", "c"), [("bf16", "bf16", "f32"), ("u8", "i8", "i32"), ("f32", "f32", "f32")])
 def test_rows_of_b_are_interleaved_for_many_rows_at_once():
     def tile(m: int, a: str, target: str = "znver4") -> tuple[int, int]:
         sizes = blocking.unpacked_blocking(tw.MatmulSpec(m, 600, 600, a=a, b="i8" if a == "u8" else a), get(target))
@@ -148,6 +147,7 @@ def test_rows_of_b_are_interleaved_for_many_rows_at_once():
     assert tile(20, "i8") != (20, 16)  # The signs of A would be turned for each register of columns.
 
 
+@pytest.mark.parametrize(("a", "b", "c"), [("bf16", "bf16", "f32"), ("u8", "i8", "i32"), ("f32", "f32", "f32")])
 def test_panels_are_of_halves_of_registers_where_these_waste_less(a, b, c):
     spec = tw.MatmulSpec(1000, 33, 1000, a=a, b=b, c=c)
     assert register_tiles.panel_lanes(spec, ZEN_4) == 8

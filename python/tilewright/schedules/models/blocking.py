@@ -365,7 +365,7 @@ def is_near(spec: MatmulSpec, target: Target) -> bool:
 
 
 def _interleaved_tile(spec: MatmulSpec, lanes: int, most: int) -> tuple[int, int]:
-    """The tile where what interleaves rows of B takes a unit that multiplies: of many rows, as they are interleaved once for all of these."""
+    """The tile where what interleaves rows of B takes a unit that multiplies: of many rows, as that is done once for all of them."""
     mr = even(spec.m, min(most, _INTERLEAVED_SUMS))
     vectors = min(max(_INTERLEAVED_SUMS // mr, 1), _INTERLEAVED_VECTORS, ceil_div(max(spec.n, 1), lanes))
     return mr, vectors * lanes
