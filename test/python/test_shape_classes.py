@@ -167,9 +167,11 @@ def test_the_last_columns_are_half_a_register_where_they_fit_in():
     assert 150 % sizes.nr <= 8
     assert register_tiles.last_lanes(spec, ZEN_4, sizes.nr) == 8
     assert register_tiles.last_lanes(spec, get("znver5"), sizes.nr) == 16
-    kernel = tw.compile(spec, target="znver4", cache=False)
-    assert "ymm" in kernel.asm["asm"]
-    assert "zmm" in kernel.asm["asm"]
+    assert blocking.unpacked_blocking(replace(spec, m=40, n=24, a="bf16", b="bf16", c="f32"), ZEN_4).nr == 16
+    for each, product in ((spec, "vfmadd"), (tw.MatmulSpec(40, 24, 500, a="bf16", b="bf16", c="f32"), "vdpbf16ps")):
+        lines = tw.compile(each, target="znver4", schedule="unpacked", cache=False).asm["asm"].splitlines()
+        for register in ("ymm", "zmm"):
+            assert any(product in line and register in line for line in lines)
 
 
 def test_pairs_of_bf16_are_broadcast_from_memory_where_each_is_used_once():

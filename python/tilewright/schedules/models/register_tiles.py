@@ -145,7 +145,9 @@ def last_lanes(spec: MatmulSpec, target: Target, nr: int) -> int:
 
 def may_be_narrow(spec: MatmulSpec, target: Target) -> bool:
     """Whether rows of C may be computed in parts of registers, which take a part of the time."""
-    return target.passes > 1 and not (spec.widens or spec.dynamic)
+    if target.passes == 1 or spec.dynamic:
+        return False
+    return not spec.widens or bool(target.dots(*spec.multiplied)[-1].half)
 
 
 def _parts(extent: int, size: int) -> tuple[tuple[int, int], ...]:
