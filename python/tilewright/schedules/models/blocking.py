@@ -121,13 +121,12 @@ def rows_in(cache: Cache, stride: int) -> int:
     return cache.ways * (way // max(gcd(stride, way), cache.line))
 
 
-def _packed_tile(spec: MatmulSpec, target: Target, m: int, *, nr: int | None = None) -> tuple[int, int]:
-    """The tile of the microkernel for m rows: of tile registers where the target has them for these types."""
+def _packed_tile(spec: MatmulSpec, target: Target, m: int, *, lanes: int = 0, nr: int | None = None) -> tuple[int, int]:
+    """The tile of the microkernel for m rows: of tile registers where the target has them for these types, or of vectors of `lanes`."""
     dot = target.dot(*spec.multiplied)
     if dot.is_tile:
         return tiles.block(m, spec.n, nr=nr, products=spec.products)
-    lanes = panel_lanes(spec, target)
-    core = at_width(target, spec.acc_type, lanes)
+    core = at_width(target, spec.acc_type, lanes or target.lanes(spec.acc_type))
     given = {"lanes": lanes, "fused": dot.adds, "rows": dot.rows, "products": spec.products}
     return register_tile(core, spec.acc_type, m, spec.n, nr=nr, **given)
 
@@ -150,7 +149,8 @@ def packed_blocking(spec: MatmulSpec, target: Target, *, stands_for_open: bool =
         return _tile_blocking(spec, target)
     # Of what is summed along a row of C, columns make parts that are not to depend on M.
     in_rows = spec.deterministic and spec.has_rows
-    mr, nr = _packed_tile(spec, target, _MANY_ROWS if spec.b_packed or in_rows else spec.m)
+    lanes = target.lanes(spec.acc_type) if stands_for_open else panel_lanes(spec, target)
+    mr, nr = _packed_tile(spec, target, _MANY_ROWS if spec.b_packed or in_rows else spec.m, lanes=lanes)
     deepest = depth(target, nr * element_bytes)
     if _packs_for_few(spec, target):
         deepest = min(deepest, _DEPTH_FOR_FEW)
@@ -168,12 +168,11 @@ def packed_blocking(spec: MatmulSpec, target: Target, *, stands_for_open: bool =
     if spec.b_packed:
         # A panel of one group of rows would be no loop, and its packing not to be told from the product.
         kc = max(kc, 2 * dot.depth)
-        mr, _ = _packed_tile(spec, target, spec.m, nr=nr)
+        mr, _ = _packed_tile(spec, target, spec.m, lanes=lanes, nr=nr)
         if deep:
             mr = min(mr, max(rows_in_l1(target, kc * element_bytes) - 1, 1), _STREAMS)
     if in_place:
         most = min(max(rows_in_l1(target, spec.k * element_bytes) - 1, 1), _STREAMS, max(spec.m, 1))
-        lanes = panel_lanes(spec, target)
         core = at_width(target, spec.acc_type, lanes)
         given = {"lanes": lanes, "padded": False, "fused": dot.adds}
         mr, _ = register_tile(core, spec.acc_type, spec.m, spec.n, nr=nr, most=most, **given)
@@ -332,7 +331,7 @@ def unpacked_blocking(spec: MatmulSpec, target: Target, *, stands_for_open: bool
     Columns of B that a tile goes down, and tiles of more rows again, stay in L2 meanwhile: 64 x 64 x 65536 in f32 runs at 169 GFLOP/s in
     blocks of 1024 rows, and at 135 at once (Zen 5).
     """
-    lanes = lanes_for(spec, target)
+    lanes = lanes_for(spec, target, narrowed=not stands_for_open)
     held = rows_in_l1(target, spec.k * spec.a_type.bytes)
     most = min(max(spec.m, 1), max(held - 1, 1) if held < _ROWS_OF_A_TILE else held)
     alone = target.vector_registers - _BESIDE_ROWS
@@ -342,7 +341,7 @@ def unpacked_blocking(spec: MatmulSpec, target: Target, *, stands_for_open: bool
     far = _FAR_VECTOR if _reads_b_from_afar(spec, target) else 0.0
     given = {"lanes": lanes, "padded": False, "held": interleaving(dot, target), "far": far}
     core = at_width(target, spec.acc_type, lanes)
-    ends_narrow = core.passes > 1 and may_be_narrow(spec, target)
+    ends_narrow = not stands_for_open and core.passes > 1 and may_be_narrow(spec, target)
     tile_of = partial(register_tile, core, spec.acc_type, spec.m, spec.n, **given, ends_narrow=ends_narrow)
     mr, nr = tile_of(most=most)
     if nr == 2 * lanes < spec.n + lanes and mr > PAIRS_OF_VECTORS:

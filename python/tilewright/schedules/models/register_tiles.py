@@ -78,18 +78,18 @@ def tile_cycles(target: Target, mr: int, vectors: int, lanes: int = 1, rows: int
     return longest + _LOAD_COST * loads / target.loads_per_cycle
 
 
-def lanes_for(spec: MatmulSpec, target: Target) -> int:
+def lanes_for(spec: MatmulSpec, target: Target, *, narrowed: bool = True) -> int:
     """Elements of the vectors that rows of C are computed in: a part of a register where that holds a row.
 
     A part of a vector that is wasted still takes its time, and half a register is never slower than a whole one. Where it takes half the
-    time, more halves may waste less of a row. What multiplies narrow elements has whole registers only.
+    time, more halves may waste less of a row, if it may be `narrowed`. What multiplies narrow elements has whole registers only.
     """
     element, n = spec.acc_type, most_of(spec.n)
     if spec.widens:
         return target.lanes(element)
     least = min(_LEAST_VECTOR_BITS // element.bits, target.lanes(element))
     lanes = min(target.lanes(element), max(least, 1 << (max(n, 1) - 1).bit_length()))
-    if n <= lanes or not may_be_narrow(spec, target):
+    if n <= lanes or not (narrowed and may_be_narrow(spec, target)):
         return lanes
     return _narrowed(target, element, (most_of(spec.m), n), padded=False)
 
