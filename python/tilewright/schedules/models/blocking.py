@@ -76,6 +76,10 @@ those chosen without: f32 8 x 512 x 512 1.44, 10 x 1024 x 512 1.63, 14 x 768 x 7
 0.74."""
 NEAR = 2
 """Times L2 that a B may take before its panels come from beyond it."""
+_FAR, _WIDE_VECTORS = 8, 3
+"""Times L2 that one may take which is interleaved once, for all rows of A, and the vectors of strips of which a row is most of a line. On
+Zen 4, so and packed, in GFLOP/s: bf16 20 x 3000 x 1000 215 and 173, 24 x 1500 x 1500 209 and 152; u8 by i8 8 x 2048 x 2048 301 and 183,
+8 x 4096 x 1024 259 and 179, 24 x 1500 x 1500 372 and 337; in narrow strips of rows in the same sets bf16 12 x 4096 x 1024 52 and 108."""
 _INTERLEAVED_SUMS, _INTERLEAVED_VECTORS = 24, 4
 """Registers of sums of a tile for which rows of B are interleaved, and vectors of columns, at most. Measured on Zen 4, where interleaving
 takes a unit that multiplies, in GFLOP/s, with 6 x 64 or 4 x 64 sums, so, and packed: bf16 24 x 768 x 768 208, 230, 183; 20 x 600 x 600
@@ -348,8 +352,8 @@ def unpacked_blocking(spec: MatmulSpec, target: Target, *, stands_for_open: bool
         mr, nr = tile_of(most=min(most, PAIRS_OF_VECTORS))
     if nr == lanes and target.vector_registers < MANY_REGISTERS and mr > alone:
         mr, nr = tile_of(most=alone)
-    if not stands_for_open and target.passes > 1 and dot.depth > 1 and not dot.flip and is_near(spec, target):
-        mr, nr = _interleaved_tile(spec, lanes, held)
+    if not stands_for_open:
+        mr, nr = _interleaved_tile(spec, target) or (mr, nr)
     kc, deepest = max(spec.k, 1), depth(target, nr * spec.b_type.bytes)
     if spec.m > mr and kc * nr * spec.b_type.bytes > target.l2.bytes * _PANEL_SHARE:
         block = divisor(kc, deepest, dot.step)
@@ -359,14 +363,30 @@ def unpacked_blocking(spec: MatmulSpec, target: Target, *, stands_for_open: bool
 
 
 def is_near(spec: MatmulSpec, target: Target) -> bool:
-    """Whether strips of B come from L2, or from not far beyond it."""
-    return spec.k * spec.n * spec.b_type.bytes <= NEAR * target.l2.bytes
+    """Whether strips of B, unpacked, come from L2 or from not far beyond it, or from farther once, for all rows."""
+    tile = _interleaved_tile(spec, target)
+    return _bytes_of_b(spec) <= NEAR * target.l2.bytes or (tile is not None and spec.m <= tile[0])
 
 
-def _interleaved_tile(spec: MatmulSpec, lanes: int, most: int) -> tuple[int, int]:
-    """The tile where what interleaves rows of B takes a unit that multiplies: of many rows, as that is done once for all of them."""
-    mr = even(spec.m, min(most, _INTERLEAVED_SUMS))
+def _bytes_of_b(spec: MatmulSpec) -> int:
+    return spec.k * spec.n * spec.b_type.bytes
+
+
+def _interleaved_tile(spec: MatmulSpec, target: Target) -> tuple[int, int] | None:
+    """The tile where what interleaves rows of B takes a unit that multiplies: of many rows, as that is done once for all of them.
+
+    None where there is no such unit; and for a B from afar that would be read more than once, or in narrow strips of rows that share sets
+    of L1.
+    """
+    dot, lanes = target.dots(*spec.multiplied)[-1], target.lanes(spec.acc_type)
+    if target.passes == 1 or dot.depth == 1 or dot.flip:
+        return None
+    mr = even(spec.m, min(rows_in_l1(target, spec.k * spec.a_type.bytes), _INTERLEAVED_SUMS))
     vectors = min(max(_INTERLEAVED_SUMS // mr, 1), _INTERLEAVED_VECTORS, ceil_div(max(spec.n, 1), lanes))
+    if _bytes_of_b(spec) > NEAR * target.l2.bytes:
+        apart = rows_in_l1(target, spec.n * spec.b_type.bytes) == _ROWS_OF_A_TILE
+        if spec.m > mr or _bytes_of_b(spec) > _FAR * target.l2.bytes or not (apart or vectors >= _WIDE_VECTORS):
+            return None
     return mr, vectors * lanes
 
 
