@@ -63,6 +63,11 @@ def test_a_base_may_be_a_gpu_or_this_machine(written):
         ('base = "neoverse-n1"\nvector_bits = "wide"', "vector_bits: 'wide'; expected an integer"),
         ('base = "neoverse-n1"\nvector_bits = true', "vector_bits: True; expected an integer"),
         ('base = "neoverse-n1"\nvector_bits = 100', "vector_bits is 100; expected a power of two"),
+        (
+            'base = "znver4"\npasses = 4',
+            "passes is 4; expected 1, or 2 where half a vector of 512 bits takes half the time",
+        ),
+        ('base = "znver4"\npasses = 0', "passes is 0; expected 1, or 2"),
         ('base = "neoverse-n1"\nfeatures = ["neon", 3]', "features: ['neon', 3]; expected a list of strings"),
         ('base = "neoverse-n1"\nfeatures = ["+neon"]', "feature '+neon'; expected an LLVM feature name without sign"),
         ('base = "neoverse-n1"\nl2 = 3', "l2: 3; expected a table of bytes, ways, line and cpus"),

@@ -96,6 +96,8 @@ class Emulated:
 _FUSED = frozenset({"fma", "avx512f", "neon", "sve", "v"})
 """Features of which any one means that a multiply-add is one instruction."""
 _LEAST_REGISTERS = 4
+_MOST_PASSES = 2
+"""Kernels use halves of registers, and no smaller parts."""
 RATES = (
     *("fma_per_cycle", "fma_latency", "loads_per_cycle", "issue_per_cycle"),
     *("rates", "model_cpu", "model_note", "adds_apart", "is_level", "passes"),
@@ -148,8 +150,8 @@ class Target:
         model_note: What the model has otherwise than the core, or why it is not the core's own; empty when there is nothing to say.
         is_level: The rates are those of a core that the row is not: it is a level of an instruction set, whose cores have several.
         adds_apart: Vector additions have units of their own, so that a multiply and an add start as often as a multiply-add.
-        passes: In how many passes a vector of `vector_bits` goes through units of that part of its width: narrower vectors start as
-            many times as often.
+        passes: In how many passes a vector of `vector_bits` goes through units of that part of its width, one or two: half a vector
+            starts as many times as often.
         base: For "host": the name of the row it was made from; otherwise None.
         emulation: How an emulator runs kernels (see `emulated`); None: with vectors as long as the target's machines have, where one
             has to. It decides nothing about code.
@@ -215,6 +217,12 @@ class Target:
             )
         if not _is_power_of_two(self.vector_bits):
             raise TargetError(f"vector_bits is {self.vector_bits}", where=where, expected="a power of two")
+        if self.passes not in (1, _MOST_PASSES):
+            raise TargetError(
+                f"passes is {self.passes}",
+                where=where,
+                expected=f"1, or {_MOST_PASSES} where half a vector of {self.vector_bits} bits takes half the time",
+            )
         for bits in (self.scalable_bits, self.streaming_bits):
             if bits:
                 check_vector_length(bits, where)
