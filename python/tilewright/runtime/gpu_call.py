@@ -18,7 +18,7 @@ from tilewright.operator_specs import AttentionSpec, Conv2dSpec, OperatorSpec
 from tilewright.payload import attention_entries
 from tilewright.payload.attention_pass import AttentionPass
 from tilewright.payload.row_pass import RowPass
-from tilewright.runtime import arrays, gpu_numbers
+from tilewright.runtime import gpu_numbers
 from tilewright.runtime.device_arrays import DeviceArray
 from tilewright.runtime.launches import Launch
 from tilewright.spec import MatmulSpec, OperandSpec
@@ -262,6 +262,9 @@ def seen(spec: Called, operands: tuple[Any, ...], out: Any) -> tuple[tuple[Any, 
     Raises:
         OperandError: Memory can be used neither from here nor from a card.
     """
+    # Not at the top: the machine of a card that runs a bundle has nothing that was built.
+    from tilewright.runtime import arrays
+
     each = (arrays.host_view(operand.name, array) for operand, array in zip(spec.operands, operands, strict=True))
     return tuple(each), None if out is None else arrays.host_view("out", out, written=True)
 
@@ -270,7 +273,11 @@ def given_back(result: Any, operands: tuple[Any, ...], out: Any) -> Any:  # noqa
     """What a call returns: `out`, or the result in the kind of the operands."""
     if out is not None:
         return out
-    return arrays.like(result, arrays.kind(operands)) if isinstance(result, np.ndarray) else result
+    if not isinstance(result, np.ndarray):
+        return result
+    from tilewright.runtime import arrays
+
+    return arrays.like(result, arrays.kind(operands))
 
 
 def address(array: Array) -> int:

@@ -146,13 +146,17 @@ def _digest(folder: Path, kernel: Kernel | Operator) -> str:
 
 def _steps(*, quick: bool = False) -> Iterator[Step]:
     """Every step, with the kernels that it takes: those of a quick run first."""
-    for step in (*plan.quick(), *(plan.quick_of(_timed(*each)) for each in plan.quick_timings())):
+    timed = [plan.quick_of(_timed(*each)) for each in plan.quick_timings()]
+    profiled = replace(timed[0], kind="profile", kernels=timed[0].kernels[:1], predicted=())
+    attention = next(plan.attentions())
+    for step in (*plan.quick(), profiled, *timed, plan.quick_of(attention)):
         yield replace(step, quick=True)
     if quick:
         return
     yield from plan.layouts()
     yield from plan.checks()
     yield from plan.operators()
+    yield from plan.attentions()
     for timing in plan.timings():
         yield _timed(*timing)
 

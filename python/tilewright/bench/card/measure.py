@@ -151,7 +151,7 @@ class _Run:
             if budget is not None and before - start + longest > budget:
                 return
             progress(len(self._steps) - len(self._left), len(self._steps), step.key)
-            if step.kind == "time" and self._ahead is not None:
+            if step.kind in plan.TIMES and self._ahead is not None:
                 _awaited(self._ahead)
                 self._ahead = None
             broken = [each["what"] for each in self._records if each["kind"] == "broken"]
@@ -173,7 +173,7 @@ class _Run:
     def _broke(self, step: Step, outcome: Broken) -> None:
         """Notes what ended the process: as the outcome of a step of one kernel, else apart, so that the step is done again."""
         self._in_a_row, self._of_step = self._in_a_row + 1, self._of_step + 1
-        if step.kind == "time" and outcome.what:
+        if step.kind in plan.TIMES and outcome.what:
             named = {"step": f"broken {outcome.what}", "kind": "broken", "what": outcome.what, "at": step.key}
             self._note(step, {**named, "error": outcome.text})
         else:

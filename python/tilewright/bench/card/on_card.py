@@ -13,14 +13,17 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, TypeVar
 
-from tilewright.bench.card import numbers, peers, plan, proofs, timing
+from tilewright.bench.card import attention, numbers, peers, plan, proofs, timing
 from tilewright.bench.card.guarded import Guarded, guarded
 from tilewright.bench.card.numbers import Known
 from tilewright.bench.card.peers import Operands, Peers
 from tilewright.bench.card.plan import Kernel, Step
+from tilewright.bench.card.plan_operators import Operator
 from tilewright.bench.card.proofs import Prover
 from tilewright.bench.suites import Shape
 from tilewright.errors import TargetError
+from tilewright.operator_specs import AttentionSpec
+from tilewright.runtime import gpu_passes
 from tilewright.runtime.cards import Card
 from tilewright.runtime.device_arrays import view
 
@@ -64,6 +67,19 @@ class _Set:
     def is_intact(self) -> bool:
         """Whether nothing around any of them was written."""
         return all(each.is_intact for each in self.guards)
+
+
+@dataclass(frozen=True, slots=True)
+class _Contender:
+    """What is timed under one name.
+
+    Attributes:
+        choices: Its variants, by name: what binds one to a set of operands, and gives what runs it.
+        wrong: Runs one of them on the first set, and says what is wrong with its result.
+    """
+
+    choices: Mapping[str, Callable[[Any], Callable[[], object]]]
+    wrong: Callable[[Callable[[], object]], str]
 
 
 class Bench:
@@ -148,11 +164,13 @@ class Bench:
             TargetError: Something is to be timed, and there is no torch.
         """
         self._tell("")
-        if step.kind == "time":
+        if step.kind in plan.TIMES:
             _ = self._torch
         try:
             if step.kind == "time":
                 return self._time(step, frozenset(without))
+            if step.kind == "attention":
+                return self._attention(step, frozenset(without))
             self._tell(f"{OURS} {step.kernels[0].key}")
             return self._prover.run(step)
         except BrokenError:
@@ -179,13 +197,12 @@ class Bench:
                 failures[name] = _said(e)
             return None
 
-    def _bound(self, kernel: Kernel, shape: Shape, stored: Sequence[Any]) -> Callable[[], None]:
+    def _bound(self, kernel: Kernel | Operator, shape: Shape, stored: Sequence[Any]) -> Callable[[], None]:
         """What launches a kernel on torch's current stream, of operands as they are stored, the result last."""
         cuda = self._torch.cuda
         arrays = [view(each, "operand", int(cuda.current_stream().cuda_stream)) for each in stored]
-        called = proofs.sized(kernel, shape)
-        loaded = self._prover.loaded(kernel, called, arrays)
-        launch = loaded.bound(called, arrays)
+        ((called, arrays),) = gpu_passes.products(proofs.sized(kernel, shape), arrays)
+        launch = self._prover.loaded(kernel, called, arrays).bound(called, arrays)
         return lambda: launch(int(cuda.current_stream().cuda_stream))
 
     def _dtype(self, name: str) -> Any:  # noqa: ANN401 - torch's
@@ -235,9 +252,11 @@ class Bench:
         sets = self._sets(first, shape)
         known = numbers.expected(self._torch, first, sets[0].seen)
         failures: dict[str, str] = {}
-        contenders: dict[str, tuple[Mapping[str, Callable[[_Set], Callable[[], object]]], Known]] = {
-            OURS: ({each.key: self._binder(each, shape) for each in ours}, known)
-        }
+
+        def right(known: Known) -> Callable[[Callable[[], object]], str]:
+            return lambda run: self._wrong(run, sets[0], known)
+
+        contenders = {OURS: _Contender({each.key: self._binder(each, shape) for each in ours}, right(known))}
         # Triton compiles a kernel for each choice: a quick run does not wait for that.
         left_out = {*without, *(("Triton",) if step.quick else ())}
         for name in (each for each in peers.names(first.types, first.epilogue) if each not in left_out):
@@ -245,25 +264,13 @@ class Bench:
                 name, failures, lambda name=name: self._peers.choices(name, first.types, sets[0].seen)
             )
             binders = {choice: (lambda given, bind=bind: bind(given.seen)) for choice, bind in (found or {}).items()}
-            contenders[name] = binders, known.of_peers(first.types)
-        tried: dict[str, dict[str, float]] = {}
-        best: dict[str, Callable[[], float]] = {}
-        for name, (choices, bound) in contenders.items():
-            left = {choice: bind for choice, bind in choices.items() if f"{name} {choice}".strip() not in without}
-            tried[name] = self._tried(name, left, sets, bound, failures)
-            if tried[name]:
-                choice = min(tried[name], key=tried[name].__getitem__)
-                full = f"{name} {choice}".strip()
-                launches = [choices[choice](each) for each in sets]
-                sample = self._attempt(full, failures, lambda launches=launches: self._graph(launches))
-                if sample is not None:
-                    best[name] = self._told(full, sample)
-        if OURS not in best:
+            contenders[name] = _Contender(binders, right(known.of_peers(first.types)))
+        tried, seconds = self._raced(contenders, sets, without, failures)
+        if OURS not in seconds:
             return {"failures": failures, "error": "no kernel of ours is right"}
-        seconds = timing.in_turn(best, ROUNDS)
         own = {each.key: each for each in ours}
-        predicted = {each.key: cycles for each, cycles in zip(step.kernels, step.predicted, strict=False)}
         chosen = {name: min(each, key=each.__getitem__) for name, each in tried.items() if each}
+        predicted = {each.key: cycles for each, cycles in zip(step.kernels, step.predicted, strict=False)}
         rate = {key: shape.flops / each / 1e12 for key, each in tried[OURS].items()}
         return {
             "types": first.types,
@@ -282,6 +289,68 @@ class Bench:
             "failures": failures,
         }
 
+    def _attention(self, step: Step, without: frozenset[str]) -> dict[str, Any]:
+        """The same of attention, beside torch's."""
+        if not self._copied:
+            self._warm()
+        torch, spec = self._torch, step.kernels[0].spec
+        assert isinstance(spec, AttentionSpec), "the plan's steps of this kind are of attention"
+        sets = [attention.operands(torch, spec)]
+        bytes_ = sum(each.numel() * each.element_size() for each in sets[0])
+        sets += [attention.operands(torch, spec) for _ in range(1, timing.sets(bytes_, self._cache))]
+        known, failures = attention.expected(torch, spec, sets[0]), dict[str, str]()
+
+        def wrong(run: Callable[[], object]) -> str:
+            sets[0][-1].fill_(float("nan"))
+            found = run()
+            return attention.wrong(sets[0][-1] if found is None else found, known)
+
+        def binder(kernel: Operator) -> Callable[[Sequence[Any]], Callable[[], object]]:
+            return lambda given: self._bound(kernel, step.shape, given)
+
+        ours = {each.key: binder(each) for each in step.kernels if isinstance(each, Operator)}
+        contenders = {OURS: _Contender(ours, wrong)}
+        contenders |= {name: _Contender({"": bind}, wrong) for name, bind in attention.peers(torch, spec).items()}
+        tried, seconds = self._raced(contenders, sets, without, failures)
+        if OURS not in seconds:
+            return {"failures": failures, "error": "no kernel of ours is right"}
+        flops = attention.flops(spec)
+        own = {each.key: each for each in step.kernels}
+        return {
+            "what": attention.words(spec),
+            "rates": {name: timing.summary(each, flops) for name, each in seconds.items()},
+            "kernel": min(tried[OURS], key=tried[OURS].__getitem__),
+            "tried": [
+                {"sizes": dict(own[key].sizes), "tflops": flops / each / 1e12} for key, each in tried[OURS].items()
+            ],
+            "versions": self._peers.versions(),
+            "failures": failures,
+        }
+
+    def _raced(
+        self,
+        contenders: Mapping[str, _Contender],
+        sets: Sequence[Any],
+        without: frozenset[str],
+        failures: dict[str, str],
+    ) -> tuple[dict[str, dict[str, float]], dict[str, list[float]]]:
+        """Seconds of each contender's choices, and those of its best one in rounds, in which all take turns."""
+        tried: dict[str, dict[str, float]] = {}
+        best: dict[str, Callable[[], float]] = {}
+        for name, each in contenders.items():
+            choices = {
+                choice: bind for choice, bind in each.choices.items() if f"{name} {choice}".strip() not in without
+            }
+            tried[name] = self._tried(name, choices, sets, each.wrong, failures)
+            if tried[name]:
+                choice = min(tried[name], key=tried[name].__getitem__)
+                full = f"{name} {choice}".strip()
+                launches = [choices[choice](given) for given in sets]
+                sample = self._attempt(full, failures, lambda launches=launches: self._graph(launches))
+                if sample is not None:
+                    best[name] = self._told(full, sample)
+        return tried, timing.in_turn(best, ROUNDS)
+
     def _sets(self, first: Kernel, shape: Shape) -> list[_Set]:
         """Operands that rotate."""
         between = None
@@ -297,12 +366,23 @@ class Bench:
     def _binder(self, kernel: Kernel, shape: Shape) -> Callable[[_Set], Callable[[], object]]:
         return lambda given: self._bound(kernel, shape, given.stored)
 
+    def _wrong(self, run: Callable[[], object], given: _Set, known: Known) -> str:
+        """Runs a product, and says what is wrong with its result; "" where nothing is."""
+        given.guards[-1].clear()
+        run()
+        compared = self._compared(given, known)
+        if compared["right"]:
+            return ""
+        beside = "" if compared["intact"] else ", and bytes beside the operands were written"
+        said = f"{compared['wrong']} of {compared['elements']} elements are wrong{beside}"
+        return f"{said}, relative error {compared['rel_error']:.1e}"
+
     def _tried(
         self,
         name: str,
-        choices: Mapping[str, Callable[[_Set], Callable[[], object]]],
-        sets: Sequence[_Set],
-        known: Known,
+        choices: Mapping[str, Callable[[Any], Callable[[], object]]],
+        sets: Sequence[Any],
+        wrong: Callable[[Callable[[], object]], str],
         failures: dict[str, str],
     ) -> dict[str, float]:
         """Seconds of each choice that gives the right result."""
@@ -310,14 +390,9 @@ class Bench:
         for choice, bind in choices.items():
             full = f"{name} {choice}".strip()
 
-            def sampled(bind: Callable[[_Set], Callable[[], object]] = bind) -> float | str:
-                sets[0].guards[-1].clear()
-                bind(sets[0])()
-                compared = self._compared(sets[0], known)
-                if not compared["right"]:
-                    beside = "" if compared["intact"] else ", and bytes beside the operands were written"
-                    said = f"{compared['wrong']} of {compared['elements']} elements are wrong{beside}"
-                    return f"{said}, relative error {compared['rel_error']:.1e}"
+            def sampled(bind: Callable[[Any], Callable[[], object]] = bind) -> float | str:
+                if text := wrong(bind(sets[0])):
+                    return text
                 sample = self._graph([bind(each) for each in sets], timing.QUICK_SECONDS)
                 return min(sample() for _ in range(_TRIES))
 

@@ -8,7 +8,7 @@ from statistics import geometric_mean
 from types import MappingProxyType
 from typing import Any
 
-from tilewright.bench.card import aims, plan, tuned
+from tilewright.bench.card import aims, attention, plan, tuned
 from tilewright.bench.markdown import table
 from tilewright.dtypes import dtype
 
@@ -29,7 +29,7 @@ def markdown(records: Sequence[Record], command: str, expected: Sequence[tuple[s
     """
     if not records:
         return "\n".join(["# Not measured: no card", *_expected(expected)]) + "\n"
-    parts = (_aims, _broken, _layouts, _tools, _checks, _times, tuned.section)
+    parts = (_aims, _broken, _layouts, _tools, _checks, _attention, _times, tuned.section)
     lines = ["# Measured on a card", "", *_facts(records, command)]
     lines += [line for part in parts for line in part(records)]
     return "\n".join([*lines, *_expected(expected)]) + "\n"
@@ -159,6 +159,23 @@ def _times(records: Sequence[Record]) -> Iterator[str]:
     }
     if absent:
         yield from ("", "## What peers do not do", "", *(f"- {text}" for text in absent))
+
+
+def _attention(records: Sequence[Record]) -> Iterator[str]:
+    some = [each for each in records if each["kind"] == "attention" and "rates" in each]
+    if not some:
+        return
+    yield from ("", "## Attention, bf16", "")
+    heads = ("", "TFLOP/s", *(f"÷ {name}" for name in attention.PEERS), "best sizes", "sizes tried, TFLOP/s")
+    yield from table(heads, map(_attended, some), "l" + "r" * (1 + len(attention.PEERS)) + "ll")
+
+
+def _attended(record: Record) -> tuple[str, ...]:
+    tried = sorted(record["tried"], key=lambda each: -each["tflops"])
+    named = [(" ".join(f"{name}={size}" for name, size in each["sizes"].items()) or "the model's", each) for each in tried]
+    rated = ", ".join(f"{name}: {each['tflops']:.0f}" for name, each in named)
+    ratios = (_ratio(record, name) for name in attention.PEERS)
+    return record["what"], f"{record['rates'][_OURS]['tflops']:.1f}", *ratios, named[0][0], rated
 
 
 def _timed(record: Record, names: Sequence[str]) -> tuple[str, ...]:

@@ -87,6 +87,8 @@ TOOLS: Mapping[str, str] = MappingProxyType(
     {"memcheck": "compute-sanitizer", "racecheck": "compute-sanitizer", "profile": "ncu"}
 )
 """Kinds of steps that run under one of NVIDIA's tools, and its program."""
+TIMES = ("time", "attention")
+"""Kinds of steps that are timed beside peers."""
 RANKED = 10
 """How many of the sizes that the model of `warpgroup` compares are tried: those that it predicts to be fastest."""
 CANDIDATES: tuple[Mapping[str, int], ...] = (
@@ -149,8 +151,8 @@ class Step:
     """Something to run on the card.
 
     Attributes:
-        kind: "layout": the same bits as the emulator; "check": right numbers; "operator": those of an operator; "time": beside the peers;
-            or one of `TOOLS`.
+        kind: "layout": the same bits as the emulator; "check": right numbers; "operator": those of an operator; one of `TIMES`: beside
+            the peers; or one of `TOOLS`.
         shape: M, N and K.
         kernels: What is run: of what is timed, the model's choice first.
         predicted: Cycles that the model predicts of each kernel; empty, or None, where it does not.
@@ -171,7 +173,7 @@ class Step:
         first = self.kernels[0]
         own = f" {first.key}" if self.kind != "time" else ""
         # A quick run times fewer choices: another measurement than the whole plan's.
-        kind = f"quick {self.kind}" if self.quick and self.kind == "time" else self.kind
+        kind = f"quick {self.kind}" if self.quick and self.kind in TIMES else self.kind
         return f"{kind} {first.types} {first.layout} {self.shape} {first.epilogue or '-'}{own}"
 
 
@@ -214,9 +216,15 @@ def quick() -> Iterator[Step]:
         next(each for each in kept if dict(each.kernels[0].sizes).get(name)) for name in ("cluster", "pingpong")
     )
     for step in (plain, clustered, turns):
-        for kind in TOOLS if step is plain else ("memcheck", "racecheck"):
+        for kind in ("memcheck", "racecheck"):
             yield replace(step, kind=kind)
     yield from operators(quick=True)
+
+
+def attentions() -> Iterator[Step]:
+    """Attention that is timed, all of whose sizes are tried."""
+    for kernels in plan_operators.timed():
+        yield Step("attention", kernels[0].shape, kernels)
 
 
 def quick_timings() -> Iterator[tuple[str, str, Shape, str]]:
@@ -230,7 +238,7 @@ def quick_timings() -> Iterator[tuple[str, str, Shape, str]]:
 
 def quick_of(step: Step) -> Step:
     """A measurement as a quick run has it: of fewer choices."""
-    few = slice(1 if step.shape.m <= FEW else _QUICK_CHOICES)
+    few = slice(1 if step.shape.m <= FEW or step.kind == "attention" else _QUICK_CHOICES)
     return replace(step, kernels=step.kernels[few], predicted=step.predicted[few])
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict, dataclass
 from types import MappingProxyType
 from typing import Any
@@ -98,6 +98,31 @@ def kernels(*, quick: bool = False) -> tuple[Operator, ...]:
     return found[:2] if quick else found
 
 
+def timed() -> Iterator[tuple[Operator, ...]]:
+    """Attention that is timed: of each the model's sizes, and others that are tried."""
+    for fields in _TIMED:
+        given = tuple(sorted({"q": "bf16", **fields}.items()))
+        yield tuple(
+            Operator("attention", given, "warp_group_softmax", tuple(sorted(sizes.items()))) for sizes in _TRIED
+        )
+
+
+_TIMED: tuple[Mapping[str, Any], ...] = tuple(
+    {"queries": 4096, "keys": 4096, "batch": (4,), **heads, "causal": causal}
+    for heads in ({"head": 128, "heads": 16}, {"head": 64, "heads": 32})
+    for causal in (False, True)
+) + (
+    {"queries": 8192, "keys": 8192, "batch": (1,), "head": 128, "heads": 32, "kv_heads": 8, "causal": True},
+    {"queries": 1, "keys": 8192, "batch": (16,), "head": 128, "heads": 32, "kv_heads": 8},
+)
+"""What is timed: prompts, with heads of their own and shared ones, and a token of sixteen sequences."""
+_TRIED: tuple[Mapping[str, Any], ...] = (
+    {},
+    {"kc": 128},
+    {"kc": 64},
+    {"pingpong": False},
+    {"overlap": False, "pingpong": False},
+)
 _ODD: Mapping[str, Any] = MappingProxyType({"m": 457, "n": 514, "k": 330, "a": "bf16", "c": "bf16", "layout": "nt"})
 _HEADS: Mapping[str, Any] = MappingProxyType({"heads": 4, "kv_heads": 2, "q": "bf16"})
 _IMAGES: Mapping[str, Any] = MappingProxyType(

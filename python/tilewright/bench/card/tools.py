@@ -22,13 +22,14 @@ _SECONDS = 120.0
 """A launch of small matrices under a checker takes some seconds; opening the card as many."""
 _FOUND = 9
 """The exit status that compute-sanitizer is asked for where it finds something."""
-_SHOWN = 2000
+_SHOWN = 20_000
 """Characters of a tool's output that are kept, the last ones."""
 _OPTIONS: Mapping[str, tuple[str, ...]] = MappingProxyType(
     {
         "memcheck": ("--tool", "memcheck", "--error-exitcode", str(_FOUND)),
         "racecheck": ("--tool", "racecheck", "--error-exitcode", str(_FOUND)),
-        "profile": ("--set", "full", "--force-overwrite", "--export"),
+        # The card's clocks are nobody's to change.
+        "profile": ("--set", "full", "--clock-control", "none", "--page", "details"),
     }
 )
 
@@ -40,8 +41,6 @@ def run(folder: Path, step: Step) -> dict[str, Any]:
     if program is None:
         return {"kernel": step.kernels[0].key, "skipped": f"there is no {name} on the PATH"}
     options = [*_OPTIONS[step.kind]]
-    if step.kind == "profile":
-        options.append(str(folder / f"{step.kernels[0].key}.ncu-rep"))
     words = [program, *options, *command("tilewright.bench.card.tools", str(folder), step.key)]
     try:
         done = subprocess.run(words, capture_output=True, text=True, timeout=_SECONDS, check=False)

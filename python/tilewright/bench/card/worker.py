@@ -23,6 +23,8 @@ START_SECONDS = 180.0
 SILENT_SECONDS = 30.0
 """Between two things that the process tells of; the slowest one, a kernel's compilation in Triton, takes some 5 s."""
 _MOST_BEGINNINGS = 3
+_SHOWN = 600
+"""Characters of what a process printed that are told, the last ones."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,7 +121,8 @@ class Worker:
     def _broken(self, at: str, ended: ChildEndedError) -> Broken:
         """What ended the process while it was at something."""
         self.close()
-        return Broken(at, f"the process {ended.reason}")
+        said = ended.output.strip()[-_SHOWN:]
+        return Broken(at, f"the process {ended.reason}" + (f": {said}" if said else ""))
 
     def close(self) -> None:
         """Ends the process."""
