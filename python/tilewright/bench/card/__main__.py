@@ -20,13 +20,22 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--records", type=Path, help="write further records there, not into the folder, and read both")
     parser.add_argument("--again", action="store_true", help="do steps again that failed, what broke included")
     parser.add_argument("--quick", action="store_true", help="only the steps of the first minutes")
+    parser.add_argument("--without", action="append", default=[], metavar="PEER", help="leave a peer out, as Triton")
     given = parser.parse_args(arguments)
 
     def tell(done: int, total: int, what: str) -> None:
         print(f"[{done}/{total}] {what}", file=sys.stderr, flush=True)  # noqa: T201 - it is a program
 
     try:
-        records = measure.run(given.folder, given.budget, tell, to=given.records, again=given.again, quick=given.quick)
+        records = measure.run(
+            given.folder,
+            given.budget,
+            tell,
+            to=given.records,
+            again=given.again,
+            quick=given.quick,
+            without=given.without,
+        )
     except TilewrightError as error:
         print(error, file=sys.stderr)  # noqa: T201 - likewise
         records = measure.read_file(given.records or given.folder / measure.RECORDS)

@@ -197,7 +197,7 @@ def _compile(folder: Path, kernel: Kernel | Operator, *, exact: bool) -> None:
     assert target is not None, "it is a GPU"
     start = time.perf_counter()
     compiled = gpu.compile(kernel.spec, target, kernel.strategy, dict(kernel.sizes))
-    form = compiled._form(compiled._key(kernel.aligned, boxed=True))
+    form = compiled._form(compiled._key(kernel.aligned, kernel.boxed))
     file, ptx = folder / f"{kernel.key}.json", form.texts["ptx"]
     about = {"compiler": versions.fingerprint_of(_COMPILER), "form": as_json(form, ())}
     former = _made(file)
@@ -205,7 +205,7 @@ def _compile(folder: Path, kernel: Kernel | Operator, *, exact: bool) -> None:
         file.write_text(json.dumps({**former, **about}, indent=1) + "\n")
         return
     file.unlink(missing_ok=True)
-    assembled = compiled.assembled(aligned=kernel.aligned)
+    assembled = compiled.assembled(aligned=kernel.aligned, boxed=kernel.boxed)
     seconds = time.perf_counter() - start
     (folder / f"{kernel.key}.cubin").write_bytes(assembled.cubin)
     (folder / f"{kernel.key}.ptx.z").write_bytes(zlib.compress(ptx.encode()))

@@ -12,7 +12,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, Protocol, TextIO
 
-from tilewright.bench.card import bundle, plan, tools
+from tilewright.bench.card import bundle, peers, plan, tools
 from tilewright.bench.card.plan import Step
 from tilewright.bench.card.worker import Broken, Worker
 from tilewright.errors import TargetError
@@ -79,6 +79,7 @@ def run(
     *,
     again: bool = False,
     quick: bool = False,
+    without: Sequence[str] = (),
 ) -> list[dict[str, Any]]:
     """Runs the steps of a bundle that are left, and returns the records of all steps, of this code.
 
@@ -94,6 +95,7 @@ def run(
         to: The file in which further records are written; None: the one in the folder.
         again: Whether steps are done again that failed.
         quick: Whether only the steps of a quick run are done.
+        without: Peers that are left out, by name.
 
     Raises:
         TilewrightError: There is no bundle, no card, or, for timings, no torch, or the card does not go on.
@@ -113,11 +115,11 @@ def run(
     with file_of_records.open("a") as file:
         _end_a_line(file_of_records, file)
         if bench is not None:
-            _Run(folder, steps, left, records, bench, file).go(budget, progress, clock)
+            _Run(folder, steps, left, records, bench, file, without=without).go(budget, progress, clock)
             return current(steps, records)
-        worker, ahead = Worker(folder), None if quick else _ahead()
+        worker, ahead = Worker(folder), None if quick or peers.COMPILED in without else _ahead()
         try:
-            _Run(folder, steps, left, records, worker, file, ahead).go(budget, progress, clock)
+            _Run(folder, steps, left, records, worker, file, ahead, without).go(budget, progress, clock)
         finally:
             worker.close()
             if ahead is not None:
@@ -137,10 +139,12 @@ class _Run:
         runner: Runner,
         file: TextIO,
         ahead: subprocess.Popen[bytes] | None = None,
+        without: Sequence[str] = (),
     ) -> None:
         self._folder = folder
         self._steps, self._left, self._records = steps, left, records
         self._runner, self._file, self._ahead = runner, file, ahead
+        self._without = without
         self._in_a_row = self._of_step = 0
 
     def go(self, budget: float | None, progress: Callable[[int, int, str], object], clock: Callable[[], float]) -> None:
@@ -154,7 +158,7 @@ class _Run:
             if step.kind in plan.TIMES and self._ahead is not None:
                 _awaited(self._ahead)
                 self._ahead = None
-            broken = [each["what"] for each in self._records if each["kind"] == "broken"]
+            broken = [*self._without, *(each["what"] for each in self._records if each["kind"] == "broken")]
             outcome = tools.run(self._folder, step) if step.kind in plan.TOOLS else self._runner.run(step, broken)
             if isinstance(outcome, Broken):
                 self._broke(step, outcome)

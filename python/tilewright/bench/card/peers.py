@@ -162,6 +162,8 @@ def names(types: str, epilogue: str) -> tuple[str, ...]:
     return ("cuBLASLt", "torch", "Triton", *(["cuBLASLt, sums in f32"] if types.startswith("f8") else []))
 
 
+COMPILED = "Triton"
+"""The peer whose kernels are compiled first, which takes as long as many measurements."""
 VENDORS = ("cuBLASLt", "torch")
 """Those that call the vendor's library without fusing: the better of them is what the bars are about."""
 

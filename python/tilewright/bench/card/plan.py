@@ -4,9 +4,8 @@
 from __future__ import annotations
 
 import hashlib
-import json
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from types import MappingProxyType
 
 from tilewright.bench.card import plan_operators
@@ -125,6 +124,7 @@ class Kernel:
         sizes: Those of its sizes that are given.
         epilogue: What is done to the sums.
         aligned: Whether it is the form for rows of whole pieces of 16 bytes, or the one for any rows.
+        boxed: Whether it is the form for a result whose rows are whole pieces of 16 bytes, or the one for any.
     """
 
     types: str
@@ -133,11 +133,12 @@ class Kernel:
     sizes: tuple[tuple[str, int], ...] = ()
     epilogue: str = ""
     aligned: bool = True
+    boxed: bool = True
 
     @property
     def key(self) -> str:
         """Its name in the bundle, the same on every machine."""
-        text = json.dumps(asdict(self), sort_keys=True)
+        text = plan_operators.named(self)
         return f"{self.strategy}-{self.types}-{self.layout}-{hashlib.sha256(text.encode()).hexdigest()[:12]}"
 
     @property
@@ -196,8 +197,8 @@ def checks() -> Iterator[Step]:
     for kernel in _small("check"):
         yield Step("check", parse_shape(WHOLE), (kernel,))
         # Threads that load pieces of 16 bytes need rows of whole pieces; copies of boxes do not.
-        boxed = GPU_STRATEGIES[kernel.strategy].from_shared
-        yield Step("check", parse_shape(ODD), (replace(kernel, aligned=boxed),))
+        boxes = GPU_STRATEGIES[kernel.strategy].from_shared
+        yield Step("check", parse_shape(ODD), (replace(kernel, aligned=boxes, boxed=not boxes),))
 
 
 def operators(*, quick: bool = False) -> Iterator[Step]:

@@ -6,11 +6,12 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from types import MappingProxyType
 from typing import Any
 
 from tilewright.bench.suites import Shape
+from tilewright.dtypes import to_numpy
 from tilewright.operator_specs import AttentionSpec, Conv2dSpec
 from tilewright.payload.epilogues import parse
 from tilewright.spec import MatmulSpec
@@ -40,6 +41,7 @@ class Operator:
         strategy: The strategy.
         sizes: Those of its sizes that are given.
         aligned: Whether it is the form for rows of whole pieces of 16 bytes, or the one for any rows.
+        boxed: Whether it is the form for a result whose rows are whole pieces of 16 bytes, or the one for any.
     """
 
     operator: str
@@ -48,11 +50,12 @@ class Operator:
     sizes: tuple[tuple[str, Any], ...] = ()
     aligned: bool = True
     epilogue: str = ""
+    boxed: bool = True
 
     @property
     def key(self) -> str:
         """Its name in the bundle, the same on every machine."""
-        text = json.dumps(asdict(self), sort_keys=True)
+        text = named(self)
         return f"{self.strategy}-{self.operator}-{hashlib.sha256(text.encode()).hexdigest()[:12]}"
 
     @property
@@ -89,13 +92,28 @@ class Operator:
         return self.operator
 
 
+def named(kernel: Any) -> str:  # noqa: ANN401 - of this plan
+    """All that tells a kernel of the plan from others, as text."""
+    about = asdict(kernel)
+    if about["boxed"]:
+        del about["boxed"]
+    return json.dumps(about, sort_keys=True)
+
+
 def kernels(*, quick: bool = False) -> tuple[Operator, ...]:
     """Those that are checked; a quick run has two of warp groups."""
-    found = tuple(
+    found = (
         Operator(operator, tuple(sorted(fields.items())), strategy, tuple(sorted(sizes.items())))
         for operator, strategy, sizes, fields in _CHECKED
     )
-    return found[:2] if quick else found
+    forms = tuple(replace(each, boxed=_stores_pieces(each.spec)) for each in found)
+    return forms[:2] if quick else forms
+
+
+def _stores_pieces(spec: Spec) -> bool:
+    """Whether rows of the result are whole pieces of 16 bytes."""
+    columns = spec.result.shape[-1] // (spec.groups if isinstance(spec, Conv2dSpec) else 1)
+    return columns * to_numpy(spec.result.type).itemsize % 16 == 0
 
 
 def timed() -> Iterator[tuple[Operator, ...]]:
@@ -175,7 +193,7 @@ _CHECKED: tuple[tuple[str, str, Mapping[str, Any], Mapping[str, Any]], ...] = (
         {**_ODD, "epilogue": "residual:mn:bf16"},
     ),
     ("conv2d", "mma_sync", {}, {"padding": 1, **_IMAGES}),
-    ("conv2d", "mma_sync", {}, {"stride": 2, "groups": 2, **_IMAGES}),
+    ("conv2d", "mma_sync", {}, {"stride": 2, "groups": 2, **_IMAGES, "oc": 80}),
     ("conv2d", "warpgroup", {}, {**_IMAGES, "kh": 1, "kw": 1}),
     ("conv2d", "simt", {}, {"padding": 1, **_IMAGES, "a": "f32", "ic": 8, "oc": 12}),
 )

@@ -116,7 +116,7 @@ class Prover:
         """A kernel of the bundle on the card, for what a launch computes of such operands and result.
 
         Raises:
-            TilewrightError: It is for rows of whole pieces of 16 bytes, and these are others.
+            TilewrightError: It is for rows of whole pieces of 16 bytes, of operands or the result, and these are others.
         """
         if kernel not in self._loaded:
             form, code = bundle.read_form(self._folder, kernel), bundle.read_code(self._folder, kernel)
@@ -127,6 +127,8 @@ class Prover:
             raise TilewrightError(
                 "the bundle's kernel is for rows of whole pieces of 16 bytes, and these are others", where=kernel.key
             )
+        if kernel.boxed and found.form.boxes and not gpu_call.is_boxed(called, arrays):
+            raise TilewrightError("the bundle's kernel stores whole pieces of 16 bytes", where=kernel.key)
         return found
 
     def wait(self) -> None:
