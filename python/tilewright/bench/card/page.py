@@ -172,7 +172,9 @@ def _attention(records: Sequence[Record]) -> Iterator[str]:
 
 def _attended(record: Record) -> tuple[str, ...]:
     tried = sorted(record["tried"], key=lambda each: -each["tflops"])
-    named = [(" ".join(f"{name}={size}" for name, size in each["sizes"].items()) or "the model's", each) for each in tried]
+    named = [
+        (" ".join(f"{name}={size}" for name, size in each["sizes"].items()) or "the model's", each) for each in tried
+    ]
     rated = ", ".join(f"{name}: {each['tflops']:.0f}" for name, each in named)
     ratios = (_ratio(record, name) for name in attention.PEERS)
     return record["what"], f"{record['rates'][_OURS]['tflops']:.1f}", *ratios, named[0][0], rated

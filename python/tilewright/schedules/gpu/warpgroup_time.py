@@ -2,7 +2,8 @@
 """How long a product would take with some sizes of strategy `warpgroup`: a prediction from counted floors, by which sizes are compared.
 
 Counted are cycles of the tensor cores, bytes that pass from the L2 cache to a multiprocessor and through its shared memory, bytes of
-memory, and rounds of tiles; no floor was measured here. What a tile takes besides its steps is estimated.
+memory, and rounds of tiles. What a tile takes besides its steps is fitted to 5,800 measurements on an H200, so that the sizes that are
+predicted to be the fastest are nearly so: docs/explanation/warpgroup.md says how near.
 """
 
 from __future__ import annotations
@@ -28,18 +29,14 @@ SHARED_BYTES = 128
 L2_BYTES_EACH, L2_BYTES = 64, 6154
 """From the L2 cache a cycle, to a multiprocessor and to all of them. Source: the model of DeepGEMM for this chip (its
 ``heuristics/sm90.hpp``): 8 TB/s at 1.3 GHz."""
-_STEP_CYCLES = 300
-"""An estimate: the loop of the thread that copies has some 55 instructions a step in the machine code, of one warp."""
-_TILE_CYCLES = 1000
-"""An estimate: from a tile's last product to the next one's first, without the bytes of C."""
-_C_BYTES, _FAR_BYTES = 64, 32
-"""An estimate: bytes a cycle of C through shared memory, twice; and of sums from another block's shared memory."""
-_SPLIT_CYCLES = 3000
-"""An estimate: three meetings of the blocks of a cluster, each of which waits for all that its threads have begun in memory."""
-_MOVE_CYCLES = 1000
-"""An estimate: until sums of a tile that a block leaves in memory are there, or those that it adds are read, without their bytes."""
-_MEMORY_BYTES_EACH = 24
-"""An estimate: from memory a cycle, to a multiprocessor that has a few slots on their way."""
+_COPIED_BYTES = 46
+"""Fitted: bytes a cycle that copies bring to a multiprocessor, of the 64 above."""
+_PRODUCTS = 1.2
+"""Fitted: the tensor cores' time over the data sheet's. ncu has them busy 84 % of the time at 4096³ in bf16."""
+_STEP_CYCLES = 240
+"""Fitted; the loop of the thread that copies has some 55 instructions a step in the machine code, of one warp."""
+_BESIDE_CYCLES, _CLUSTER_CYCLES = 220, -60
+"""Fitted: what a step takes more where two blocks share tiles of A, and where they share tiles of B."""
 _PAIRS_A_CYCLE = 2 * 32
 """Elements that a warp loads at once of codes in shared memory, a cycle: two by each thread."""
 _ISSUED = 4
@@ -50,12 +47,37 @@ _COPY_CYCLES = 900
 """An estimate: from a slot that is empty until what was asked for then is there."""
 _LOAD_CYCLES = 600
 """An estimate: until what threads load themselves is there, of what is added to 16 sums of each: so many do so at a time."""
+_FETCHED_BYTES = 64
+"""An estimate: bytes a cycle of what is added to C, in shared memory by then."""
 _LOADED_COLUMNS = 32
 """Columns of 64 rows of sums whose threads have 16 each."""
 _PIECE_BYTES, _PIECE_CYCLES = 16, 20
 """Bytes that a thread copies at once of rows that are gathered; and an estimate of the instructions that it takes for them, one a cycle."""
-_TRANSPOSED = 2
-"""An estimate: how much longer a tile takes to store when columns of instructions are rows of C, whose boxes are 32 bytes wide."""
+
+
+@dataclass(frozen=True, slots=True)
+class Ends:
+    """What a tile takes besides its steps.
+
+    Attributes:
+        tile: Cycles from a tile's last product to the next one's first, without the bytes of C.
+        c_bytes: Of C a cycle.
+        far_bytes: A cycle of sums from another block's shared memory.
+        split: Cycles where two blocks have parts of K: they meet three times, and wait for all that their threads have begun in memory.
+        part: Cycles for each further part.
+        move: Cycles until sums of a tile that a block leaves in memory are there, or those that it adds are read, without their bytes.
+        memory_bytes: From memory a cycle, to a multiprocessor that has a few slots on their way.
+        transposed: How many times as long a tile takes to store when columns of instructions are rows of C, whose boxes are 32 bytes wide.
+    """
+
+    tile: float = 1000
+    c_bytes: float = 64
+    far_bytes: float = 32
+    split: float = 3000
+    part: float = 0
+    move: float = 1000
+    memory_bytes: float = 24
+    transposed: float = 2
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,19 +88,27 @@ class Chip:
         gpcs: How many groups there are of so many multiprocessors; a cluster is in one of them. Chips differ in what is switched off.
         l2_bytes: From the L2 cache a cycle, to all of them.
         memory_bytes: Of memory a cycle.
+        ends: What a tile takes besides its steps; estimates where nothing was measured.
     """
 
     gpcs: Mapping[int, int]
     l2_bytes: float
     memory_bytes: float
+    ends: Ends = Ends()
 
     def resident(self, blocks: int) -> int:
         """Clusters of so many blocks that are on the chip at the same time, a block a multiprocessor."""
         return sum(count * (size // blocks) for size, count in self.gpcs.items())
 
 
-_CHIP = Chip(gpcs=MappingProxyType({16: 6, 18: 2}), l2_bytes=L2_BYTES, memory_bytes=2623)
-"""Memory: NVIDIA's data sheet of the H200: 4.8 TB/s, at 1.83 GHz. Groups are an assumption. Source: "NVIDIA H100 Tensor Core GPU
+_CHIP = Chip(
+    gpcs=MappingProxyType({16: 6, 18: 2}),
+    l2_bytes=L2_BYTES,
+    memory_bytes=2623,
+    ends=Ends(tile=500, c_bytes=12, far_bytes=2.5, split=2000, part=1800, move=4200, memory_bytes=40, transposed=1),
+)
+"""Ends are fitted.
+Memory: NVIDIA's data sheet of the H200: 4.8 TB/s, at 1.83 GHz. Groups are an assumption. Source: "NVIDIA H100 Tensor Core GPU
 Architecture": 8 groups of at most 18, of which 132 are on."""
 
 
@@ -150,10 +180,12 @@ def cycles_on(chip: Chip, work: Work, sizes: Tile, step: float, *, overlaps: boo
     tiles = _tiles(work, sizes)
     places = chip.resident(sizes.blocks)
     steps = -(-work.k // (sizes.bk * sizes.split))
-    end = _TILE_CYCLES + sizes.bm * sizes.bn * work.bytes_out / _C_BYTES * (_TRANSPOSED if sizes.swapped else 1)
+    ends = chip.ends
+    end = ends.tile + sizes.bm * sizes.bn * work.bytes_out / ends.c_bytes * (ends.transposed if sizes.swapped else 1)
     end += _added_cycles(work, sizes)
     if sizes.split > 1:
-        end += _SPLIT_CYCLES + work.products * sizes.bm * sizes.bn * SUM_BYTES * (1 / SHARED_BYTES + 1 / _FAR_BYTES)
+        end += ends.split + (sizes.split - 2) * ends.part
+        end += work.products * sizes.bm * sizes.bn * SUM_BYTES * (1 / SHARED_BYTES + 1 / ends.far_bytes)
     rounds = -(-tiles // places)
     # Sums of parts of K lie where the next tile's would be copied to: nothing goes on meanwhile.
     if overlaps and sizes.split == 1:
@@ -162,7 +194,7 @@ def cycles_on(chip: Chip, work: Work, sizes: Tile, step: float, *, overlaps: boo
         all_rounds = rounds * (steps * step + end)
     processors = _streamed_cycles(chip, work, sizes, step, end, added) if sizes.streamed else all_rounds
     active = (places if sizes.streamed else min(tiles, places)) * sizes.blocks
-    memory = work.memory_bytes / min(chip.memory_bytes, _MEMORY_BYTES_EACH * active)
+    memory = work.memory_bytes / min(chip.memory_bytes, ends.memory_bytes * active)
     read = traffic(work, sizes) + work.batch * work.m * work.n * work.bytes_added
     return max(processors, end + read / chip.l2_bytes, end + memory)
 
@@ -170,7 +202,7 @@ def cycles_on(chip: Chip, work: Work, sizes: Tile, step: float, *, overlaps: boo
 def _added_cycles(work: Work, sizes: Tile) -> float:
     """Cycles that a tile's end takes for what is added to its sums: less where it is in shared memory by then."""
     fetched = work.bytes_out if sizes.fetched else 0
-    cycles = sizes.bm * sizes.bn * fetched / _C_BYTES
+    cycles = sizes.bm * sizes.bn * fetched / _FETCHED_BYTES
     if work.bytes_added > fetched:
         cycles += sizes.groups * -(-sizes.across // _LOADED_COLUMNS) * _LOAD_CYCLES
     return cycles
@@ -186,7 +218,8 @@ def _streamed_cycles(chip: Chip, work: Work, sizes: Tile, step: float, end: floa
     sums = work.products * sizes.bm * sizes.bn * SUM_BYTES
     rate = min(L2_BYTES_EACH, chip.l2_bytes / (places * sizes.blocks))
     all_steps = (whole * steps + own) * step + (whole + -(-left // places)) * end
-    moved = (sums / rate + _MOVE_CYCLES) * (left > 0) + others * (sums / min(rate, added or rate) + _MOVE_CYCLES)
+    move = chip.ends.move
+    moved = (sums / rate + move) * (left > 0) + others * (sums / min(rate, added or rate) + move)
     return all_steps + moved
 
 
@@ -208,7 +241,7 @@ def _step_cycles(work: Work, sizes: WarpGroupTile) -> float:
     """Cycles of a step over K of a multiprocessor."""
     depth = sizes.bk * work.bytes_in
     instructions = work.products * sizes.down // ROWS * depth // DEPTH_BYTES
-    products = instructions * sizes.across / COLUMNS_A_CYCLE
+    products = _PRODUCTS * instructions * sizes.across / COLUMNS_A_CYCLE
     # What instructions read, and what copies write.
     copied = (sizes.bm * work.bytes_in + sizes.bn * work.bytes_of_b) * sizes.bk
     first = 0 if work.code_bits else ROWS
@@ -223,7 +256,8 @@ def _step_cycles(work: Work, sizes: WarpGroupTile) -> float:
         products = products if sizes.consumers * sizes.resident > 1 else products + adds
         made += adds
     own = sizes.bm * sizes.bk * work.bytes_in // _PIECE_BYTES * _PIECE_CYCLES // WARP_GROUP if work.gathers else 0
-    return max(products, shared, made, copied / L2_BYTES_EACH, _STEP_CYCLES + own, _COPY_CYCLES / (sizes.stages - 1))
+    longest = max(products, shared, made, copied / _COPIED_BYTES, _STEP_CYCLES + own, _COPY_CYCLES / (sizes.stages - 1))
+    return longest + (sizes.beside > 1) * _BESIDE_CYCLES + (sizes.cluster > 1) * _CLUSTER_CYCLES
 
 
 def _tiles(work: Work, sizes: Tile) -> int:
