@@ -258,7 +258,7 @@ class Bench:
 
         contenders = {OURS: _Contender({each.key: self._binder(each, shape) for each in ours}, right(known))}
         # Triton compiles a kernel for each choice: a quick run does not wait for that.
-        left_out = {*without, *(("Triton",) if step.quick else ())}
+        left_out = {*without, *((peers.COMPILED,) if step.quick else ())}
         for name in (each for each in peers.names(first.types, first.epilogue) if each not in left_out):
             found = self._attempt(
                 name, failures, lambda name=name: self._peers.choices(name, first.types, sets[0].seen)

@@ -32,7 +32,6 @@ class Sizes:
         stages: How many steps along K are under way.
         warps: Of a block.
         parts: In how many a tile is stored.
-        specialized: Whether Triton gives copying and multiplying to different warps.
     """
 
     bm: int
@@ -41,12 +40,10 @@ class Sizes:
     stages: int
     warps: int
     parts: int = 1
-    specialized: bool = False
 
     def __str__(self) -> str:
         """As records name it."""
-        text = f"{self.bm}x{self.bn}x{self.lines * _ROW_BYTES}B, {self.stages} stages, {self.warps} warps"
-        return text + (", specialized" if self.specialized else "")
+        return f"{self.bm}x{self.bn}x{self.lines * _ROW_BYTES}B, {self.stages} stages, {self.warps} warps"
 
 
 _MANY = (
@@ -58,9 +55,6 @@ _MANY = (
     Sizes(64, 256, 1, 4, 4),
     Sizes(64, 256, 1, 3, 4, parts=2),
     Sizes(64, 128, 1, 4, 4),
-    Sizes(128, 256, 1, 3, 4, specialized=True),
-    Sizes(128, 128, 1, 4, 4, specialized=True),
-    Sizes(256, 128, 1, 3, 4, specialized=True),
 )
 _FEW = (
     Sizes(16, 128, 2, 4, 4),
@@ -95,7 +89,7 @@ def _arguments(a: Any, b: Any, c: Any, sizes: Sizes) -> tuple[tuple[Any, ...], d
     (m, k), n = a.shape, c.shape[1]
     bm, bn, bk = sizes.bm, sizes.bn, sizes.lines * _ROW_BYTES // a.element_size()
     along = b.stride(0) == 1
-    to = c if sizes.specialized else described(c, [bm, bn // sizes.parts])
+    to = described(c, [bm, bn // sizes.parts])
     right = described(b.t(), [bn, bk]) if along else described(b, [bk, bn])
     options = {
         "WHOLE": not a.dtype.is_floating_point,
@@ -105,7 +99,6 @@ def _arguments(a: Any, b: Any, c: Any, sizes: Sizes) -> tuple[tuple[Any, ...], d
         "BK": bk,
         "BAND": _BAND,
         "PARTS": sizes.parts,
-        "SPECIALIZED": sizes.specialized,
         "num_stages": sizes.stages,
         "num_warps": sizes.warps,
     }

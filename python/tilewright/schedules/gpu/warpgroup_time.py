@@ -105,7 +105,7 @@ _CHIP = Chip(
     gpcs=MappingProxyType({16: 6, 18: 2}),
     l2_bytes=L2_BYTES,
     memory_bytes=2623,
-    ends=Ends(tile=500, c_bytes=12, far_bytes=2.5, split=2000, part=1800, move=4200, memory_bytes=40, transposed=1),
+    ends=Ends(tile=500, c_bytes=24, far_bytes=2.5, split=2000, part=1800, move=4200, memory_bytes=24, transposed=1),
 )
 """Ends are fitted.
 Memory: NVIDIA's data sheet of the H200: 4.8 TB/s, at 1.83 GHz. Groups are an assumption. Source: "NVIDIA H100 Tensor Core GPU
