@@ -61,8 +61,11 @@ class Driver:
         self.error = text.value.decode()
         return 700 if failed else 0
 
-    def runs(self, kernel: gpu.GpuKernel, *, aligned: bool = True, boxed: bool = True) -> None:
+    def runs(self, kernel: gpu.GpuKernel, *, aligned: bool = True, boxed: bool | None = None) -> None:
         """Says which kernel, or which ones in turns, are launched next: the driver is given no more than its machine code."""
+        if boxed is None:  # Rows of the result are whole pieces of 16 bytes, unless it is known that they are not.
+            columns, size = kernel.spec.result.shape[-1], kernel.spec.result.type.bits // 8
+            boxed = not isinstance(columns, int) or columns * size % 16 == 0
         form = kernel._form(kernel._key(aligned, boxed))
         made = [emulated_gpu.EmulatedGpuKernel(each.texts["llvmir"], "matmul") for each in form.passes]
         self.launched = itertools.cycle(made)

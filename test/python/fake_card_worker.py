@@ -26,7 +26,7 @@ class Emulating(proofs.Prover):
         target = targets.gpu(plan.TARGET)
         assert target is not None
         made = gpu.compile(kernel.spec, target, kernel.strategy, dict(kernel.sizes))
-        self._driver_of_tests.runs(made, aligned=kernel.aligned)
+        self._driver_of_tests.runs(made, aligned=kernel.aligned, boxed=kernel.boxed)
         return super().run(step)
 
 

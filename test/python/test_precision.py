@@ -156,7 +156,8 @@ def test_the_loop_multiplies_pieces_and_splits_none():
 
 @pytest.mark.skipif(amx.CLANG is None, reason="clang, which compiles the emulator, is absent")
 @pytest.mark.skipif(
-    bool(tw.targets.runnable(tw.targets.get("x86-64-v4"))), reason="the code around AMX is AVX-512, which is absent"
+    bool(tw.targets.runnable(tw.targets.get("x86-64-v4"))) or "avx512bf16" not in tw.targets.resolve("host").features,
+    reason="the code around AMX is AVX512-BF16, which is absent",
 )
 @pytest.mark.parametrize(("name", "extents"), [("bf16x3", (9, 20, 9)), ("bf16x6", (37, 50, 70))])
 def test_amx(tmp_path, name, extents):
