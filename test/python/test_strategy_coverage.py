@@ -72,7 +72,13 @@ ON_ARM = {
 ON_GPUS: Mapping[str, tuple[str, str, list[Extents], dict[str, int]]] = {
     "simt": ("sm_80", "f32", [(65, 67, 33)], {}),
     "mma_sync": ("sm_80", "bf16", [(129, columns, 33) for columns in range(1, 129, 8)], {}),
-    "warpgroup": ("sm_90a", "bf16", [(129, columns, 33) for columns in (*range(1, 129, 8), 129)], {}),
+    # Rows of whole pieces of 16 bytes are stored by boxes, others by threads: each is code of its own.
+    "warpgroup": (
+        "sm_90a",
+        "bf16",
+        [(129, n, 33) for n in (*range(1, 129, 8), 129, *range(4, 129, 8), 132)],
+        {"bn": 128},
+    ),
     "tensor_memory": ("sm_100a", "bf16", [(129, columns, 33) for columns in range(1, 129, 8)], {}),
     "matrix_cores": ("gfx942", "bf16", [(65, columns, 33) for columns in range(3, 65, 16)], {"bm": 64, "bn": 64}),
 }
@@ -179,6 +185,9 @@ def test_the_code_of_strategies_for_gpus_runs(strategy):
         for (m, n, k), whole in itertools.product(calls, (True, False)):
             a, b = (matrix(*each, whole, to_numpy(kernel.spec.a_type), chance) for each in ((m, k), (k, n)))
             c = matrix(m, n, whole, np.float32, chance)
+            assert np.array_equal(kernel(a, b, out=c), a.astype(np.float32) @ b.astype(np.float32)), (m, n, k)
+            # Threads that store a result store pairs of elements where its rows start at pairs.
+            c = np.zeros((m, n + 2 + n % 2), np.float32)[:, :n]
             assert np.array_equal(kernel(a, b, out=c), a.astype(np.float32) @ b.astype(np.float32)), (m, n, k)
     assert any(strategy in each.title for each in seen.kernels)
     for each in seen.kernels:  # Of unaligned rows too, by whichever strategy.
