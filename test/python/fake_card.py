@@ -66,7 +66,7 @@ class Driver:
         if boxed is None:  # Rows of the result are whole pieces of 16 bytes, unless it is known that they are not.
             columns, size = kernel.spec.result.shape[-1], kernel.spec.result.type.bits // 8
             boxed = not isinstance(columns, int) or columns * size % 16 == 0
-        form = kernel._form(kernel._key(aligned, boxed))
+        form = kernel._form(kernel._key(aligned, bool(boxed)))
         made = [emulated_gpu.EmulatedGpuKernel(each.texts["llvmir"], "matmul") for each in form.passes]
         self.launched = itertools.cycle(made)
 
