@@ -120,8 +120,8 @@ void forEach(const TensorMap &map, const std::array<int32_t, 5> &at, const Actio
   }
 }
 
-/// What a card stores at once, and never a part of. Seen on an H200: behind rows of other lengths it wrote up to 12
-/// bytes.
+/// What a card is taken to store at once, and never a part of: on an H200, bytes behind rows of other lengths changed,
+/// and behind rows of whole pieces none.
 constexpr uint64_t pieceBytes = 16;
 
 uint64_t boxBytes(const TensorMap &map) {
@@ -200,9 +200,8 @@ void store(Thread &thread, const Operation &operation) {
     thread.block->cluster->fail(thread, "a bulk store from outside of shared memory");
   const TensorMap &map = *copy.map;
   if (map.extents[0] * map.elementBytes % pieceBytes != 0 && int64_t{copy.at[0]} + map.box[0] > int64_t(map.extents[0]))
-    thread.block->cluster->fail(thread,
-                                "a bulk store of rows of " + std::to_string(map.extents[0] * map.elementBytes) +
-                                    " bytes: a card stores whole pieces of 16 bytes, and so what is behind them");
+    thread.block->cluster->fail(thread, "a bulk store of rows of " + std::to_string(map.extents[0] * map.elementBytes) +
+                                            " bytes, which are no pieces of 16: a card writes behind them");
   Time now = thread.view.generic[thread.agent];
   StoreUnderWay under{nullptr, nullptr, copy.map, copy.at, thread.agent};
   forEach(*copy.map, copy.at, [&](uint64_t, const std::byte *address) {

@@ -12,6 +12,7 @@ import pytest
 import tilewright as tw
 from products import assert_right, uniform
 from tilewright.dtypes import to_numpy
+from tilewright.schedules import make
 from tilewright.schedules.models import blocking
 
 TYPES = {
@@ -126,15 +127,17 @@ def test_rows_of_a_packed_tile_are_in_sets_of_their_own(tmp_path, emulator, type
 
 
 @pytest.mark.parametrize("types", ["bf16", "i8"])
-@pytest.mark.parametrize("shape", [(40, 40, 70), (33, 200, 33), (200, 17, 64), (130, 131, 132)])
+@pytest.mark.parametrize("shape", [(40, 40, 70), (9, 200, 33), (33, 200, 33), (200, 17, 64), (130, 131, 132)])
 def test_sizes_of_the_model(tmp_path, emulator, types, shape):
     a, b, c, _ = TYPES[types]
     m, n, k = shape
     spec = tw.MatmulSpec(m=m, n=n, k=k, a=a, b=b, c=c)
     operands = uniform(spec)
+    # Vectors compute rows that are too few for packing; how few they are depends on the host's.
+    packed = m > 32 or make.make(spec, amx.target()).name == "packed"
     result, counts = amx.run(tmp_path, emulator, amx.build_kernel(tmp_path, spec, amx.target()), spec, operands)
     assert_right(spec, operands, result)
-    assert not counts or counts[TYPES[types][3]] > 0
+    assert not counts or (counts[TYPES[types][3]] > 0) == packed
 
 
 @pytest.mark.parametrize("shape", [(70, 50, 90), (32, 32, 64)])

@@ -85,7 +85,7 @@ def test_operators_are_of_the_strategies_that_compute_them() -> None:
 
 def test_a_quick_run_is_short() -> None:
     steps = [step for step in bundle._steps(quick=True) if step.quick]
-    assert len({kernel for step in steps for kernel in step.kernels}) <= 24
+    assert len({kernel for step in steps for kernel in step.kernels}) <= 20
     kinds = [step.kind for step in steps]
     assert (kinds.count("memcheck"), kinds.count("racecheck"), kinds.count("profile")) == (3, 3, 1)
     timed = [str(step.shape) for step in steps if step.kind == "time"]
@@ -383,7 +383,8 @@ def test_without_a_card_aims_are_estimated_by_the_model_and_marked_as_such() -> 
         # The model predicts nothing that exceeds its own limit; a kernel behind a product lowers the peers' limit.
         ratio = estimate.SOURCE.ratio(each)
         assert ratio is not None
-        assert 0.3 < ratio <= 1 or each["epilogue"]
+        # An H200 reached 0.34 of it at the least: f8E4M3FN, 1024³.
+        assert 0.34 < ratio <= 1 or each["epilogue"]
     # By hand: 2048 products of 16 bits a cycle and multiprocessor, of 132.
     (record,) = estimate.records([("bf16", "nn", parse_shape("8192x8192x8192"), "")])
     assert record["rates"][estimate.LIMIT]["tflops"] == pytest.approx(2 * 2048 * 132 * CLOCK_GHZ * 1e-3)

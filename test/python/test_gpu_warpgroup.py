@@ -118,7 +118,7 @@ def test_rows_that_are_not_behind_one_another_are_not_copied_in_boxes() -> None:
 
 @pytest.mark.parametrize(("n", "pitch", "boxed"), [(48, 56, True), (43, 56, False), (48, 57, False)])
 def test_nothing_around_c_is_written(n: int, pitch: int, boxed: bool) -> None:
-    # A card stores whole pieces of 16 bytes: rows of other lengths are stored by threads, and the emulator refuses boxes of them.
+    # An H200 wrote behind rows that are no whole pieces of 16 bytes: threads store those, and the emulator refuses boxes of them.
     spec = tw.MatmulSpec(m=70, n=n, k=40, a="bf16", c="bf16")
     kernel = gpu.compile(spec, EMULATED, parameters=SMALL)
     rng = np.random.default_rng(0)
@@ -238,7 +238,8 @@ def test_predictions_are_not_below_what_is_counted() -> None:
     work = Work(m=4096, n=4096, k=4096, batch=1, bytes_in=2, bytes_out=2)
     tile = WarpGroupTile(cluster=2)
     products = 2 * 4096**3 / 4096 / 132  # Operations of a multiprocessor's tensor cores a cycle.
-    assert products < cycles(work, tile) < 1.35 * products
+    measured = 1.2 * products  # What an H200's tensor cores take.
+    assert measured < cycles(work, tile) < 1.15 * measured
     pair = replace(tile, bn=128)
     # The L2 cache would give less than is multiplied.
     assert cycles(work, replace(pair, cluster=1)) > cycles(work, pair)

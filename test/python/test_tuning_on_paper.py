@@ -39,12 +39,11 @@ def test_the_models_order_is_kept_but_for_what_spills_or_is_wrong(monkeypatch):
     monkeypatch.setattr(on_paper, "_checked", lambda spec, target, each: replace(each, right=each is not assembled[1]))
     found = on_paper.rank(PRODUCT, SM_90A, 600).found
     assert len(found) == len(assembled) == len({str(each.sizes) for each in found}) >= 4
-    # The choice comes first, of which nearly as fast sizes may leave no sums in memory, and the others behind it.
-    assert found[0].cycles <= 1.05 * min(each.cycles for each in found)
-    assert [each.cycles for each in found[1:-2]] == sorted(each.cycles for each in found[1:-2])
+    assert found[0].cycles == min(each.cycles for each in found[:-2])
+    assert [each.cycles for each in found[:-2]] == sorted(each.cycles for each in found[:-2])
     assert (found[-2].spills, found[-1].right) == (8, False)
     best = warpgroup_sizes.ranked(PRODUCT, SM_90A)[0]
-    assert found[0].cycles <= 1.05 * (warpgroup_sizes.predicted(PRODUCT, best) or 0)
+    assert found[0].cycles <= 1.03 * (warpgroup_sizes.predicted(PRODUCT, best) or 0)
 
 
 def test_kernels_are_compiled_assembled_and_tried(tmp_path):

@@ -128,8 +128,8 @@ def are_aligned(spec: Problem, arrays: Sequence[Array], row_multiple: int) -> bo
 def is_boxed(called: Problem | Called, arrays: Sequence[Array]) -> bool:
     """Whether rows of the result, and of what is added to it element by element, are so that they are copied in boxes.
 
-    Products whose whole rows are needed have a result of their own, which starts at such multiples. A card stores the last elements
-    of a row as a whole piece of 16 bytes, also what is behind the row, as an H200 did: rows of the result are whole pieces.
+    Products whose whole rows are needed have a result of their own, which starts at such multiples. On an H200, boxes changed
+    bytes behind rows of the result that are no whole pieces of 16 bytes: its rows have to be.
     """
     if arrays[-1].shape[-1] * arrays[-1].itemsize % ALIGNMENT:
         return False

@@ -7,7 +7,7 @@ import argparse
 import sys
 from pathlib import Path
 
-from tilewright.bench.card import aims, bundle, measure, page
+from tilewright.bench.card import aims, bundle, measure, page, peers
 from tilewright.errors import TilewrightError
 
 
@@ -20,7 +20,7 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--records", type=Path, help="write further records there, not into the folder, and read both")
     parser.add_argument("--again", action="store_true", help="do steps again that failed, what broke included")
     parser.add_argument("--quick", action="store_true", help="only the steps of the first minutes")
-    parser.add_argument("--without", action="append", default=[], metavar="PEER", help="leave a peer out, as Triton")
+    parser.add_argument("--without", action="append", default=[], choices=peers.ALL, help="leave a peer out")
     given = parser.parse_args(arguments)
 
     def tell(done: int, total: int, what: str) -> None:

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""Attention as it is timed on a card: operands, the expected result in f64 with its bound, and torch's kernels as peers."""
+"""Attention as it is timed on a card: operands, the expected result in f64 with its bound, and torch's kernels as peers.
+
+Where it is causal, there are as many queries as keys, so that torch's `is_causal` means the same.
+"""
 
 from __future__ import annotations
 
@@ -10,6 +13,7 @@ from importlib import import_module
 from math import prod
 from typing import Any
 
+from tilewright.dtypes import dtype
 from tilewright.operator_specs import AttentionSpec
 
 Bind = Callable[[Sequence[Any]], Callable[[], object]]
@@ -38,7 +42,7 @@ class Known:
 
 def operands(torch: Any, spec: AttentionSpec, device: str = "cuda") -> list[Any]:  # noqa: ANN401 - the library
     """Random Q, K and V, and memory for the result."""
-    kind = {"bf16": torch.bfloat16, "f16": torch.float16}[spec.q]
+    kind = getattr(torch, dtype(spec.q).numpy)
     shapes = [each.shape for each in (*spec.operands, spec.result)]
     return [torch.randn(*shape, device=device, dtype=torch.float32).to(kind) for shape in shapes]
 
@@ -52,8 +56,7 @@ def expected(torch: Any, spec: AttentionSpec, given: Sequence[Any]) -> Known:  #
         key_head = head // (spec.heads // spec.kv_heads)
         scores = q[entry, head].double() @ k[entry, key_head].double().t() * spec.scale
         if spec.causal:
-            late = spec.keys - spec.queries if spec.causal == "lower_right" else 0
-            unseen = torch.ones(spec.queries, spec.keys, dtype=torch.bool, device=q.device).triu(1 + late)
+            unseen = torch.ones(spec.queries, spec.keys, dtype=torch.bool, device=q.device).triu(1)
             scores.masked_fill_(unseen, float("-inf"))
         weights, values = scores.softmax(-1), v[entry, key_head].double()
         wanted.append(weights @ values)
@@ -91,7 +94,7 @@ def peers(torch: Any, spec: AttentionSpec) -> dict[str, Bind]:  # noqa: ANN401 -
 def flops(spec: AttentionSpec) -> int:
     """Operations of both products, of keys that queries see."""
     seen = spec.queries * spec.keys
-    if spec.causal:  # Of as many queries as keys.
+    if spec.causal:
         seen = spec.queries * (spec.keys + 1) // 2
     return 4 * prod(spec.batch) * spec.heads * seen * spec.head
 

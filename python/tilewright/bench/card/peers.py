@@ -162,6 +162,7 @@ def names(types: str, epilogue: str) -> tuple[str, ...]:
     return ("cuBLASLt", "torch", "Triton", *(["cuBLASLt, sums in f32"] if types.startswith("f8") else []))
 
 
+ALL = ("cuBLASLt", "torch", "Triton", "cuBLASLt, fused", "cuBLASLt, sums in f32")
 COMPILED = "Triton"
 """The peer whose kernels are compiled first, which takes as long as many measurements."""
 VENDORS = ("cuBLASLt", "torch")

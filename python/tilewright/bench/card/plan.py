@@ -80,8 +80,6 @@ WHOLE, ODD = "512x512x512", "457x514x330"
 _QUICK_EDGES = ("4096x4096x4096", "8192x8192x8192")
 _QUICK_DECODE = ("1x4096x4096", "16x28672x4096", "64x4096x14336")
 """Linear layers of few rows."""
-_QUICK_CHOICES = 2
-"""Sizes that a quick run times of a shape: the model's choice, and the next one."""
 TOOLS: Mapping[str, str] = MappingProxyType(
     {"memcheck": "compute-sanitizer", "racecheck": "compute-sanitizer", "profile": "ncu"}
 )
@@ -238,9 +236,8 @@ def quick_timings() -> Iterator[tuple[str, str, Shape, str]]:
 
 
 def quick_of(step: Step) -> Step:
-    """A measurement as a quick run has it: of fewer choices."""
-    few = slice(1 if step.shape.m <= FEW or step.kind == "attention" else _QUICK_CHOICES)
-    return replace(step, kernels=step.kernels[few], predicted=step.predicted[few])
+    """A measurement as a quick run has it: of the model's choice alone."""
+    return replace(step, kernels=step.kernels[:1], predicted=step.predicted[:1])
 
 
 def _small(kind: str) -> Iterator[Kernel]:

@@ -93,7 +93,7 @@ class Operator:
 
 
 def named(kernel: Any) -> str:  # noqa: ANN401 - of this plan
-    """All that tells a kernel of the plan from others, as text."""
+    """All that tells a kernel of the plan from others, as text: names of kernels in published results stay what they are."""
     about = asdict(kernel)
     if about["boxed"]:
         del about["boxed"]

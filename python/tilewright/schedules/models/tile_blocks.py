@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Cache blocks of products in tile registers (AMX): the model that chooses them by counting tile loads, by the level they come from.
 
-Eight tile registers multiply faster than any cache but L1 delivers, so a block of C stays in L2 over all of K, with the slices of A and B
-that it meets next, and one panel stays in L1. Each tile that is loaded has a reuse distance: the bytes that are touched since it was last
+Eight tile registers multiply faster than any cache but L1 delivers. So a slice of B with all of K stays in L2, where it fits, and a few rows
+of A at a time meet it; else a block of C stays there over all of K, with the slices of A and B that it meets next. Each tile that is loaded has a reuse distance: the bytes that are touched since it was last
 used (Mattson et al., "Evaluation techniques for storage hierarchies", IBM Systems Journal 9(2), 1970), which say what level it comes from.
 
 Measured with tile loads on one core of Sapphire Rapids with huge pages, a loop of 2 x 2 tiles, whose products take 64 cycles a step, runs
@@ -28,7 +28,7 @@ _STORE_CYCLES = 16
 _ARRIVALS = ((1 / 8, 32 / 0.93), (1 / 2, 32 / 0.65), (1, 32 / 0.28))
 """Shares of L2 that are touched between two uses of a tile, and the cycles in which it arrives then: what was measured."""
 _WAITED, _WAITED_FIRST = 0.75, 0.2
-"""Fitted to 320 blocks of 14 products on one core of an Emerald Rapids server (2 MiB of L2; 2026-11-26): the shares of what a tile takes
+"""Fitted to 318 blocks of 14 products on one core of an Emerald Rapids server (2 MiB of L2; 2026-11-26): the shares of what a tile takes
 longer than from L1 that the products wait for, and that they wait for where a panel of B is met for the first time, in order."""
 _MEMORY = 1.5
 """Fitted likewise: how many times as long as a tile of L2 one takes that packing reads from memory."""
