@@ -182,8 +182,9 @@ def test_a_bundle_holds_what_launches_take_and_a_run_goes_on_where_it_ended(smal
     assert len(measure.pending(steps, measure.read(small))) == 1
     second: Any = Made()
     (small / measure.RECORDS).write_text("\n".join(map(json.dumps, records)) + "\n")
-    assert [each["kind"] for each in measure.run(small, None, clock=second.clock, bench=second)][2:] == ["time"]
-    assert second.now == 1
+    found = measure.run(small, None, clock=second.clock, bench=second, without=["Triton"])
+    assert [each["kind"] for each in found][2:] == ["time"]
+    assert (second.now, second.without) == (1, ("Triton",))
 
     text = page.markdown(measure.read(small), "a command")
     assert "with `a command`" in text
@@ -286,7 +287,7 @@ def test_a_process_that_hangs_or_dies_is_begun_again(tmp_path: Path) -> None:
     try:
         for ending, text in (
             ("hang", "took more than 5 s"),
-            ("die", "crashed with SIGKILL"),
+            ("die", "crashed with SIGKILL: its last words"),
             ("lose", "an error of the card"),
         ):
             assert worker.run(step, ["right"]) == {"right": True}
@@ -426,6 +427,9 @@ def test_without_a_bundle_nothing_runs(tmp_path: Path, capsys: pytest.CaptureFix
         bundle.read_steps(tmp_path)
     assert main([str(tmp_path)]) == 2
     assert "bench card" in capsys.readouterr().err
+    with pytest.raises(SystemExit):
+        main([str(tmp_path), "--without", "a peer"])
+    assert "invalid choice: 'a peer'" in capsys.readouterr().err
     (tmp_path / bundle.PLAN).write_text('{"version": "another", "steps": []}')
     with pytest.raises(TilewrightError, match="another"):
         bundle.read_steps(tmp_path)

@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Cache blocks of products in tile registers (AMX): the model that chooses them by counting tile loads, by the level they come from.
 
-Eight tile registers multiply faster than any cache but L1 delivers. So a slice of B with all of K stays in L2, where it fits, and a few rows
-of A at a time meet it; else a block of C stays there over all of K, with the slices of A and B that it meets next. Each tile that is loaded has a reuse distance: the bytes that are touched since it was last
-used (Mattson et al., "Evaluation techniques for storage hierarchies", IBM Systems Journal 9(2), 1970), which say what level it comes from.
+Eight tile registers multiply faster than any cache but L1 delivers. So a slice of B with all of K stays in L2, where it fits, and a few
+rows of A at a time meet it; else a block of C stays there over all of K, with the slices of A and B that it meets next. Each tile that is
+loaded has a reuse distance: the bytes that are touched since it was last used (Mattson et al., "Evaluation techniques for storage
+hierarchies", IBM Systems Journal 9(2), 1970), which say what level it comes from.
 
 Measured with tile loads on one core of Sapphire Rapids with huge pages, a loop of 2 x 2 tiles, whose products take 64 cycles a step, runs
 at full speed with both panels in L1; with one panel in L2 it reaches 93 % of the peak where that panel has 256 KiB, and 65 % where it
