@@ -8,6 +8,7 @@ import re
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from statistics import geometric_mean
 
 import pytest
 from tilewright.bench import PeerResult, Rates, Row, parse_shape, results
@@ -19,6 +20,7 @@ ROOT = Path(__file__).parents[2]
 sys.path.insert(0, str(ROOT / "tools" / "figures"))
 
 import documents  # noqa: E402
+import measured  # noqa: E402
 import nests  # noqa: E402
 import prose  # noqa: E402
 import published  # noqa: E402
@@ -107,6 +109,16 @@ def checkout(root: Path, measured: list[Row | Result], name: str = FILE) -> Path
 
 def test_this_checkout_says_what_was_measured():
     assert list(documents.stale(ROOT)) == []
+
+
+def test_the_model_of_warp_groups_is_near_the_best_of_what_was_measured():
+    """In both runs, of products of few rows and of many; what a change of the model loses shows here."""
+    found = list(measured.shares(measured.records(ROOT / measured.CARD)))
+    for run, bar in ((1, 0.95), (2, 0.93)):
+        shares = [share for of, _, share in found if of == run]
+        assert len(shares) > 350
+        assert geometric_mean(shares) >= bar
+        assert min(shares) > 0.6
 
 
 @pytest.fixture

@@ -90,10 +90,10 @@ FENCE = "nvvm.fence.proxy {kind = #nvvm.proxy_kind<async.shared>, space = #nvvm.
 WAIT = "nvvm.cp.async.bulk.wait_group 0"
 
 
-def stored(fence: str = FENCE, wait: str = WAIT) -> np.ndarray:
-    """What a 10 x 30 tensor is after the store."""
+def stored(fence: str = FENCE, wait: str = WAIT, columns: int = 24) -> np.ndarray:
+    """What a tensor of 10 rows is after the store."""
     out = np.full((10, 32), 99, np.int16)
-    tensor = out[:, :30]
+    tensor = out[:, :columns]
     made = kernel(STORE.replace("FENCE", fence).replace("WAIT", wait))
     made(ONE_WARP, TensorMap(tensor, (8, 32), writable=True))
     return out
@@ -103,9 +103,14 @@ def test_matrices_are_stored_and_what_is_outside_is_not():
     out = stored()
     expected = np.zeros((8, 8), np.int16)
     expected[:, ::2] = np.arange(32).reshape(8, 4)  # The lower half of a register; the upper one is 0.
-    np.testing.assert_array_equal(out[:8, :30], np.tile(expected, (1, 4))[:, :30])
+    np.testing.assert_array_equal(out[:8, :24], np.tile(expected, (1, 3)))
     assert (out[8:] == 99).all()
-    assert (out[:, 30:] == 99).all()
+    assert (out[:, 24:] == 99).all()
+
+
+def test_rows_that_a_card_would_write_behind_are_refused():
+    with pytest.raises(EmulationError, match="a bulk store of rows of 60 bytes, which are no pieces of 16"):
+        stored(columns=30)
 
 
 def test_a_store_without_a_fence_or_a_wait_is_reported():

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+import measured
 import readme
 import sentences
 from published import COMMAND, FOLDER, PICTURES, Machine
@@ -103,6 +104,7 @@ def texts(machines: Sequence[Machine], root: Path) -> dict[Path, str]:
         TilewrightError: A marker names no block.
     """
     made = {each.path: _page(each, machines) for each in PAGES_WRITTEN if any(map(each.of, machines))}
+    made |= measured.pages(root)
     if not machines:
         return made
     for path in [root / "README.md", *sorted((root / "docs").rglob("*.md"))]:

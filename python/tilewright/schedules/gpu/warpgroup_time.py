@@ -3,7 +3,7 @@
 
 Counted are cycles of the tensor cores, bytes that pass from the L2 cache to a multiprocessor and through its shared memory, bytes of
 memory, and rounds of tiles. What a tile takes besides its steps is fitted to 5,800 measurements on an H200, so that the sizes that are
-predicted to be the fastest are nearly so: docs/explanation/warpgroup.md says how near.
+predicted to be the fastest are nearly so: docs/reference/card_results.md says how near.
 """
 
 from __future__ import annotations
