@@ -88,7 +88,7 @@ def _amx(file: Path) -> Iterator[str]:
     yield f"Written by `make bench-docs` from [what was measured](results/{AMX.name}) on 2026-11-26: one thread on a virtual machine"
     yield "(family 6, model 207, 2 MiB of L2 for a core) of 16 cores, of which a card's benchmarks used eight meanwhile. Rates are GFLOP/s,"
     yield "the median of seven rounds in which all took turns. The kernels were compiled elsewhere, into a [library](../how-to/library.md)."
-    yield f"All results were right. The core's peak, of tiles in registers alone: {peaks['bf16']} in bf16, {peaks['u8,i8,i32']} in u8 by i8."
+    yield f"All results were right. The core's peak, of tiles in registers: {peaks['bf16']} in bf16, {peaks['u8,i8,i32']} in u8 by i8."
     yield "Results of torch 2.11 are of bf16, ours of f32. B is packed in each call."
     yield ""
     yield '"Before" is what the model of blocks chose then; "best" the best of up to 28 blocks (mc, nc, kc) that were tried, to which'
