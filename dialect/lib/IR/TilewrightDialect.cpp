@@ -65,6 +65,8 @@ static constexpr Place kPlaces[] = {
      isFunction},
     {TilewrightDialect::getAheadAttrName(), "an i64 of at least 0", isSize, "only a function prefetches its operands",
      isFunction},
+    {TilewrightDialect::getRowsAheadAttrName(), "an i64 of at least 0", isSize,
+     "only a function prefetches its operands", isFunction},
     {TilewrightDialect::getAcrossAttrName(), "an i64 of at least 0", isSize,
      "only a function has loops that threads share", isFunction},
     {TilewrightDialect::getKernelAttrName(), "a #tilewright.kernel", [](Attribute a) { return isa<KernelAttr>(a); },

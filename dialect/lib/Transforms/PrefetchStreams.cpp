@@ -22,6 +22,8 @@ namespace {
 constexpr int64_t kCacheShare = 4;
 /// Times at most that the same is read in a row: each but the first prefetches in vain.
 constexpr int64_t kMostRepeats = 8;
+/// How near to bring a line: LLVM's localities of prefetcht0 and prefetcht1.
+constexpr unsigned kIntoL1 = 3, kIntoL2 = 2;
 
 /// The operand of the function that `base` is a part of; null when it is none.
 BlockArgument operandOf(Value base) {
@@ -85,35 +87,41 @@ bool moves(scf::ForOp loop, vector::TransferReadOp read) {
   return chooses(read.getBase()) || llvm::any_of(read.getIndices(), chooses);
 }
 
-/// The loop a few steps ahead of which to prefetch.
+/// The loop a few steps ahead of which to prefetch, and how near.
 struct Ahead {
   scf::ForOp loop;
   int64_t steps;
+  unsigned locality = kIntoL2;
 };
+
+/// The operand that `read` reads in a loop, with which something is computed; null when it does otherwise.
+BlockArgument computedWith(vector::TransferReadOp read) {
+  if (!isa<MemRefType>(read.getShapedType()) || read.getShapedType().getRank() != 2 || read->use_empty() ||
+      llvm::any_of(read->getUsers(), llvm::IsaPred<vector::TransferWriteOp>))
+    return nullptr;
+  return read->getParentOfType<scf::ForOp>() ? operandOf(read.getBase()) : nullptr;
+}
 
 struct PrefetchStreams final : impl::PrefetchStreamsBase<PrefetchStreams> {
   using PrefetchStreamsBase::PrefetchStreamsBase;
 
   void runOnOperation() override {
-    SmallVector<vector::TransferReadOp> reads;
+    SmallVector<std::pair<vector::TransferReadOp, Ahead>> reads;
     getOperation()->walk([&](vector::TransferReadOp read) {
-      if (isStream(read))
-        reads.push_back(read);
+      std::optional<Ahead> ahead = isStream(read) ? findAhead(read) : findRowsAhead(read);
+      if (ahead)
+        reads.push_back({read, *ahead});
     });
-    for (vector::TransferReadOp read : reads)
-      if (std::optional<Ahead> ahead = findAhead(read))
-        prefetch(read, *ahead);
+    for (auto &[read, ahead] : reads)
+      prefetch(read, ahead);
   }
 
   /// Whether `read` takes part in a computation and goes through a large operand, each element once.
   bool isStream(vector::TransferReadOp read) {
-    if (!isa<MemRefType>(read.getShapedType()) || read.getShapedType().getRank() != 2 || read->use_empty() ||
-        llvm::any_of(read->getUsers(), llvm::IsaPred<vector::TransferWriteOp>))
-      return false;
     auto loop = read->getParentOfType<scf::ForOp>();
-    BlockArgument operand = operandOf(read.getBase());
+    BlockArgument operand = computedWith(read);
     // What is prefetched in blocks needs no more.
-    if (!loop || !operand || llvm::any_of(operand.getUsers(), llvm::IsaPred<memref::PrefetchOp>))
+    if (!operand || llvm::any_of(operand.getUsers(), llvm::IsaPred<memref::PrefetchOp>))
       return false;
     // Along a row, the hardware foresees enough where the last-level cache answers.
     bool downRows = choosesRow(loop.getInductionVar(), read);
@@ -158,6 +166,15 @@ struct PrefetchStreams final : impl::PrefetchStreamsBase<PrefetchStreams> {
     return ahead;
   }
 
+  /// The innermost loop, where each step of it reads whole lines of other rows.
+  std::optional<Ahead> findRowsAhead(vector::TransferReadOp read) {
+    auto loop = read->getParentOfType<scf::ForOp>();
+    if (rowsAhead == 0 || !computedWith(read) || !choosesRow(loop.getInductionVar(), read) ||
+        extents(read)[1] * read.getVectorType().getElementTypeBitWidth() < lineBytes * 8)
+      return std::nullopt;
+    return Ahead{loop, rowsAhead, kIntoL1};
+  }
+
   /// Prefetches, before `read`, the lines that it reads some steps later.
   void prefetch(vector::TransferReadOp read, Ahead ahead) {
     OpBuilder builder(read);
@@ -181,7 +198,7 @@ struct PrefetchStreams final : impl::PrefetchStreamsBase<PrefetchStreams> {
       for (int64_t column = 0; column < columns; column += line)
         memref::PrefetchOp::create(builder, loc, source,
                                    {applied(base + row, {start[0]}), applied(base + column, {start[1]})},
-                                   /*isWrite=*/false, /*localityHint=*/2, /*isDataCache=*/true);
+                                   /*isWrite=*/false, ahead.locality, /*isDataCache=*/true);
   }
 };
 } // namespace

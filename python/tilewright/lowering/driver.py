@@ -139,6 +139,7 @@ def prefetch(function: func.FuncOp, target: Target) -> str:
         last=held_bytes(target) if far and operands != "none" else _ENDLESS,
         ahead=far << 10,
         open="true" if far and operands == "all" else "false",
+        rows=decisions.number(function.operation, "rows_ahead", 0),
     )
 
 

@@ -98,9 +98,10 @@ _FUSED = frozenset({"fma", "avx512f", "neon", "sve", "v"})
 _LEAST_REGISTERS = 4
 _MOST_PASSES = 2
 """Kernels use halves of registers, and no smaller parts."""
+_MOST_ROWS_AHEAD = 64
 RATES = (
     *("fma_per_cycle", "fma_latency", "loads_per_cycle", "issue_per_cycle"),
-    *("rates", "model_cpu", "model_note", "adds_apart", "is_level", "passes"),
+    *("rates", "model_cpu", "model_note", "adds_apart", "is_level", "passes", "rows_ahead"),
 )
 """Fields of a `Target` that say how its core issues."""
 
@@ -152,6 +153,8 @@ class Target:
         adds_apart: Vector additions have units of their own, so that a multiply and an add start as often as a multiply-add.
         passes: In how many passes a vector of `vector_bits` goes through units of that part of its width, one or two: half a vector
             starts as many times as often.
+        rows_ahead: Steps over K ahead of their use at which rows of an operand that L1 does not hold are prefetched, on a core whose loads
+            from L2 wait otherwise, and more so where they cross lines; 0: its window of instructions reaches far enough.
         base: For "host": the name of the row it was made from; otherwise None.
         emulation: How an emulator runs kernels (see `emulated`); None: with vectors as long as the target's machines have, where one
             has to. It decides nothing about code.
@@ -185,6 +188,7 @@ class Target:
     adds_apart: bool = False
     is_level: bool = False
     passes: int = 1
+    rows_ahead: int = 0
     base: str | None = None
     emulation: Emulated | None = None
 
@@ -222,6 +226,10 @@ class Target:
                 f"passes is {self.passes}",
                 where=where,
                 expected=f"1, or {_MOST_PASSES} where half a vector of {self.vector_bits} bits takes half the time",
+            )
+        if self.rows_ahead not in range(_MOST_ROWS_AHEAD + 1):
+            raise TargetError(
+                f"rows_ahead is {self.rows_ahead!r}", where=where, expected=f"an int from 0 to {_MOST_ROWS_AHEAD}"
             )
         for bits in (self.scalable_bits, self.streaming_bits):
             if bits:

@@ -205,7 +205,7 @@ _ROWS = (
     _row(
         "cascadelake",
         _CASCADE_LAKE,
-        _SKYLAKE_SERVER | {"model_cpu": "cascadelake"},
+        _SKYLAKE_SERVER | {"model_cpu": "cascadelake", "rows_ahead": 4},
         **_SKYLAKE,
         source="caches of Skylake Server (Intel 248966), which it shares; L3 of 8 cores",
     ),
@@ -332,6 +332,8 @@ _CORES: Mapping[str, str] = MappingProxyType(
             f"AuthenticAMD 25 {model}": "znver4"
             for model in (*range(0x10, 0x20), *range(0x60, 0x80), *range(0xA0, 0xB0))
         },
+        # Skylake and Cascade Lake servers.
+        "GenuineIntel 6 85": "cascadelake",
         **{f"AuthenticAMD 26 {model}": "znver5" for model in (*range(0x20), *range(0x40, 0x50), *range(0x70, 0x78))},
     }
 )

@@ -49,7 +49,10 @@ def PrefetchStreams : Pass<"tilewright-prefetch-streams"> {
     A read of an operand that every loop around it moves on, but for one that repeats it a few times, finds nothing in the caches that an earlier step brought there.
     The hardware foresees such a stream only within a page. The same lines a few steps later are prefetched before the read:
     a step of the outermost loop of which a step reads no more than a quarter of L2. Along a row that is enough unless the
-    operand exceeds half of the last-level cache too. Copies are left alone. Runs after bufferization and before vectors are
+    operand exceeds half of the last-level cache too.
+
+    With `rows-ahead`, other reads that go down the rows of an operand have the lines of so many steps later prefetched into L1: a core
+    that does not look as far ahead as L2 is away waits for each. Copies are left alone. Runs after bufferization and before vectors are
     unrolled. A prefetch beyond the memref is harmless.
 
     Upstream has the operation, and no pass that places it.
@@ -60,7 +63,8 @@ def PrefetchStreams : Pass<"tilewright-prefetch-streams"> {
     Option<"lastLevelBytes", "last-level-bytes", "int64_t", /*default=*/"33554432", "Bytes of the last-level cache">,
     Option<"lineBytes", "line-bytes", "int64_t", /*default=*/"64", "Bytes of a cache line">,
     Option<"aheadBytes", "ahead-bytes", "int64_t", /*default=*/"6144", "Bytes to be ahead at least">,
-    Option<"open", "open", "bool", /*default=*/"false", "Operands of unknown size are larger than the caches">
+    Option<"open", "open", "bool", /*default=*/"false", "Operands of unknown size are larger than the caches">,
+    Option<"rowsAhead", "rows-ahead", "int64_t", /*default=*/"0", "Steps ahead that rows of other operands are prefetched into L1; 0: they are not">
   ];
 }
 

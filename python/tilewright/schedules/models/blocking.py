@@ -19,7 +19,7 @@ from math import gcd
 from tilewright.dims import most as most_of
 from tilewright.dtypes import DType, dtype
 from tilewright.errors import SpecError
-from tilewright.schedules.models import lone_panel, passing, tile_blocks, tiles
+from tilewright.schedules.models import lone_panel, passing, prefetching, tile_blocks, tiles
 from tilewright.schedules.models.register_tiles import (
     MANY_REGISTERS,
     at_width,
@@ -359,7 +359,8 @@ def unpacked_blocking(spec: MatmulSpec, target: Target, *, stands_for_open: bool
         block = divisor(kc, deepest, dot.step)
         kc = block if 2 * block > deepest else kc
     sizes = Blocking(mr=mr, nr=nr, mc=max(spec.m, 1), nc=max(spec.n, 1), kc=kc)
-    return replace(sizes, order=int(_goes_through_a_once(spec, target, sizes)))
+    ahead = 0 if stands_for_open else prefetching.usual_rows_ahead(spec, target, sizes)
+    return replace(sizes, order=int(_goes_through_a_once(spec, target, sizes)), rows_ahead=ahead)
 
 
 def is_near(spec: MatmulSpec, target: Target) -> bool:

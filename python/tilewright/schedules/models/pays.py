@@ -27,6 +27,13 @@ _CROWDED = 2
 the same sets. On Zen 3, unpacked and packed, in GFLOP/s, and those times: f32 16384 x 256 x 64 90, 93 (2), 1024 x 256 x 64 86, 96 (2),
 1024 x 512 x 64 76, 94 (4), 256 x 128 x 256 99, 94 (4), 65536 x 64 x 64 92, 86 (0.5), 4096 x 200 x 64 94, 74 (0.1); f64 4096 x 256 x 64
 36, 45 (4), 65536 x 24 x 64 40, 35 (0.1). Of 71 shapes from twice as many on, 0.92 to 2.46 of the speed of unpacked code."""
+_CROWDED_FEW = 16
+"""The same where fewer rows have B streamed, on a core that waits for L2. On Cascade Lake, f32, with 24, 48, 96 rows, unpacked and
+streamed, in GFLOP/s, and those times: 512 x 512 (32) 46 and 55, 47 and 51, 48 and 56; 1024 x 256 (32) 62 and 94, 72 and 87, 86 and 106;
+1024 x 512 (64) 36 and 84, 45 and 104, 56 and 102; 256 x 1024 (32) 81 and 107, 83 and 113, 83 and 114; 768 x 512 (16) 76 and 92, 91 and
+88, 101 and 95; 640 x 512 (8) 76 and 94, 103 and 95, 107 and 95; where no array starts with a line 0.9 to 2.0 times as fast."""
+_MOST_ONCE = 12
+"""Rows of which unpacked tiles go through B once. On the same core, unpacked and streamed, 12 and 24 rows: 600 x 600 71 and 58, 39 and 48."""
 _ROWS_STREAMED_NARROW = 16
 """Rows up to which, with so few, a B is streamed that may be packed: a tile's lines of each row come from beyond L1 again for every six
 rows. On Zen 3, f32, streamed and packed, in GFLOP/s: 12, 24, 48 x 2048 x 2048 48 and 43, 51 and 60, 54 and 73; 12, 24, 48 x 4096 x 1024
@@ -149,7 +156,7 @@ def _goes_through_b_once(spec: MatmulSpec, target: Target, *, overlaps: bool) ->
     b_bytes = spec.k * spec.n * element.bytes
     if not _copies_b(spec, target):
         return spec.m <= rows and b_bytes >= _least_streamed(spec, target)
-    if b_bytes <= blocking.NEAR * target.l2.bytes:
+    if not _is_far(spec, target):
         return False
     streamed, packed = streamed_blocks.streamed_blocking(spec, target), blocking.packed_blocking(spec, target)
     slower = _cycles(target, streamed, lanes) - _cycles(target, packed, lanes)
@@ -237,7 +244,9 @@ def _least_streamed(spec: MatmulSpec, target: Target) -> int:
     deep = streamed_blocks.streamed_blocking(spec, target).kc > 2 * target.l1.ways
     if target.fma_per_cycle == 1 or not deep:
         return held_bytes(target) // 2
-    return blocking.NEAR * target.l2.bytes if spec.m >= streamed_blocks.ROWS_IN_L3 else held_bytes(target) // 4
+    if spec.m < streamed_blocks.ROWS_IN_L3:
+        return held_bytes(target) // 4
+    return target.l2.bytes // 2 if _waits_for(spec, target) else blocking.NEAR * target.l2.bytes
 
 
 def _cycles(target: Target, sizes: Blocking, lanes: int) -> float:
@@ -266,11 +275,29 @@ def _copies_b(spec: MatmulSpec, target: Target) -> bool:
     # From memory, nothing fetches a tile's rows of B ahead of their use: packing does, where nothing goes through B once.
     far = spec.a_transposed and b_bytes >= held_bytes(target) // 2
     narrow = target.vector_registers < register_tiles.MANY_REGISTERS
-    if narrow and spec.rows_of_b >= _ROWS_TO_LEAVE_L2 and not spec.b_transposed:
-        crowded = spec.k >= _CROWDED * blocking.rows_in(target.l1, spec.n * element.bytes)
-        return crowded or b_bytes >= target.l2.bytes // 2
+    if (narrow or target.rows_ahead) and spec.rows_of_b >= _ROWS_TO_LEAVE_L2 and not spec.b_transposed:
+        return (narrow and _is_crowded(spec, target, _CROWDED)) or b_bytes >= target.l2.bytes // 2
     least = _ROWS_TO_PACK_NARROW if narrow else ROWS_TO_PACK
-    return spec.rows_of_b >= (_ROWS_FROM_MEMORY if far else least) and b_bytes > blocking.NEAR * target.l2.bytes
+    return spec.rows_of_b >= (_ROWS_FROM_MEMORY if far else least) and _is_far(spec, target)
+
+
+def _is_far(spec: MatmulSpec, target: Target) -> bool:
+    """Whether panels of B, unpacked, come from so far beyond L2 that they are better packed or streamed."""
+    b_bytes = spec.k * spec.n * spec.acc_type.bytes
+    return b_bytes > blocking.NEAR * target.l2.bytes or (b_bytes >= target.l2.bytes // 2 and _waits_for(spec, target))
+
+
+def _waits_for(spec: MatmulSpec, target: Target) -> bool:
+    """Whether a core waits for a B that comes from L2, for each few rows: rows of it in the same sets, or more than two tiles of A's.
+
+    Of a B that is in no cache's way, tiles of many rows are few, and prefetches hide what it takes.
+    """
+    return bool(target.rows_ahead) and (_MOST_ONCE < spec.m < ROWS_TO_PACK or _is_crowded(spec, target, _CROWDED_FEW))
+
+
+def _is_crowded(spec: MatmulSpec, target: Target, times: int) -> bool:
+    """Whether B has so many times as many rows as have a line each in L1."""
+    return spec.k >= times * blocking.rows_in(target.l1, spec.n * spec.acc_type.bytes)
 
 
 def is_one_panel(spec: MatmulSpec, target: Target) -> bool:

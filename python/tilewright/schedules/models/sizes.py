@@ -34,6 +34,7 @@ class Blocking:
         kc: Depth of the blocks.
         unroll: Steps over K that an iteration takes at most; 0: as the compiler sees fit.
         ahead: KiB that streams are prefetched ahead; 0: no operand is prefetched.
+        rows_ahead: Steps over K that rows of an operand that is read as it lies are prefetched into L1 ahead of their use; 0: none are.
         order: Whether the loops over register tiles are the other way round than the strategy has them: 1, or 0.
         nest: Which order the loops over blocks have: the number of a permutation of those that there are; 0: as the strategy has them.
         across: How many threads are side by side across the outer of two nested loops that threads share, the others across the inner one;
@@ -48,6 +49,7 @@ class Blocking:
     kc: int
     unroll: int = 0
     ahead: int = AHEAD
+    rows_ahead: int = 0
     order: int = 0
     nest: int = 0
     across: int = 0

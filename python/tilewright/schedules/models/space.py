@@ -257,13 +257,14 @@ def _packed_order(spec: MatmulSpec, target: Target, sizes: Blocking) -> Options:
     return () if target.dot(*spec.multiplied).is_tile else _order(spec, target, sizes)
 
 
-LOWERED = ("unroll", "ahead", "across")
+LOWERED = ("unroll", "ahead", "rows_ahead", "across")
 """The sizes that the lowering of a function goes by."""
 ORDERS = ("order", "nest")
 """The choices that are orders of loops, and no sizes."""
 _UNROLL, _ORDER = Axis(("unroll",), _unroll, minor=True), Axis(("order",), _order, minor=True)
 _ACROSS = Axis(("across",), _across, minor=True)
 _IN_PLACE = Axis(("ahead",), prefetching.in_place, minor=True)
+_ROWS_AHEAD = Axis(("rows_ahead",), prefetching.rows_ahead, minor=True)
 PACKED = (
     Axis(("mr", "nr"), _packed_tile),
     Axis(("kc",), _packed_kc),
@@ -277,7 +278,7 @@ PACKED = (
 )
 """The axes of `packed`. Where B comes packed, its panels are as the model has them: kernels of every M share them."""
 _ROWS = Axis(("mr", "nr"), _unpacked_tile)
-UNPACKED = (_ROWS, Axis(("kc",), _unpacked_kc), _UNROLL, _ORDER, _IN_PLACE, _ACROSS)
+UNPACKED = (_ROWS, Axis(("kc",), _unpacked_kc), _UNROLL, _ORDER, _IN_PLACE, _ROWS_AHEAD, _ACROSS)
 """The axes of `unpacked`."""
 STREAMED = (
     _ROWS,
@@ -287,6 +288,7 @@ STREAMED = (
     _ORDER,
     Axis(("nest",), _strip_nest, minor=True),
     Axis(("ahead",), prefetching.streamed, minor=True),
+    _ROWS_AHEAD,
     _ACROSS,
 )
 """The axes of `streamed`."""

@@ -3,7 +3,9 @@
 
 from __future__ import annotations
 
-from tilewright.schedules.models import blocking, register_tiles
+from dataclasses import replace
+
+from tilewright.schedules.models import blocking, prefetching, register_tiles
 from tilewright.schedules.models.sizes import Blocking, ceil_div, even, held_bytes
 from tilewright.spec import MatmulSpec
 from tilewright.targets.base import Target
@@ -43,12 +45,14 @@ def streamed_blocking(spec: MatmulSpec, target: Target) -> Blocking:
     GFLOP/s, in blocks and in whole rows: f32 12 x 2048 x 2048 236 and 183, 16 x 4096 x 4096 179 and 101 (from memory 152 and 102); in bf16
     8 x 4096 x 4096 from memory 172 and 237, 12 x 2048 x 2048 410, packed 195.
     """
+    by = _stream_rows
     if not (spec.prologue_b or spec.dynamic):
         if _takes_columns(spec, target):
-            return _stream_columns(spec, target)
-        if _takes_blocks(spec, target):
-            return _stream_blocks(spec, target)
-    return _stream_rows(spec, target)
+            by = _stream_columns
+        elif _takes_blocks(spec, target):
+            by = _stream_blocks
+    sizes = by(spec, target)
+    return replace(sizes, rows_ahead=prefetching.usual_rows_ahead(spec, target, sizes))
 
 
 def _stream_columns(spec: MatmulSpec, target: Target) -> Blocking:
