@@ -51,6 +51,10 @@ B_BLOCK_LIMIT = 4 << 20
 """Bytes of a block of B at most: it bounds the scratch memory, whatever the last-level cache."""
 KC_RANGE = (128, 1024)
 """A short kc reads and writes C too often; a long one gains nothing more."""
+_LONGEST_NEAR = 512
+"""The longest kc where few registers, or a core that waits for L2, make panels that stay near pay. Measured on Cascade Lake, kc 1024 and
+512, in GFLOP/s: f32 1536 x 1536 x 1536 96 and 105, 384 x 1024 x 1024 85 and 98, 512 x 4096 x 1024 74 and 93; f64 1024 x 1024 x 1024 28 and
+34, 384 x 1024 x 1024 31 and 41. On Zen 3, whose L2 has half as much, f32 squares gain 6 %; BLIS has 512 there too (config/zen3)."""
 
 
 PAIRS_OF_VECTORS = 11
@@ -287,6 +291,8 @@ def _is_strip(spec: MatmulSpec, target: Target) -> bool:
 def depth(target: Target, row_bytes: int) -> int:
     """The depth of blocks with which a panel of B, with rows of so many bytes, has its part of L2."""
     shortest, longest = KC_RANGE
+    if target.rows_ahead or target.vector_registers < MANY_REGISTERS:
+        longest = _LONGEST_NEAR
     return min(max(int(target.l2.bytes * _PANEL_SHARE) // row_bytes, shortest), longest)
 
 
