@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // RUN: tilewright-opt %s -pass-pipeline='builtin.module(func.func(tilewright-prefetch-streams{cache-bytes=65536 last-level-bytes=262144}))' -split-input-file | FileCheck %s
 // RUN: tilewright-opt %s -pass-pipeline='builtin.module(func.func(tilewright-prefetch-streams{cache-bytes=65536 last-level-bytes=262144 ahead-bytes=16384}))' -split-input-file | FileCheck %s --check-prefix=FAR
+// RUN: tilewright-opt %s -pass-pipeline='builtin.module(func.func(tilewright-prefetch-streams{cache-bytes=65536 last-level-bytes=262144 rows-ahead=3}))' -split-input-file | FileCheck %s --check-prefix=NEAR
 
 // To be 16 KiB ahead takes two steps.
 // FAR: affine_map<()[s0] -> (s0 + 16)>
@@ -43,6 +44,22 @@ func.func @rows(%b: memref<256x256xf32>, %acc: vector<1x32xf32>) -> vector<1x32x
 
 // A loop that reads the same again, an operand that fits, a copy, a stream along a row of one that the last level holds, and
 // one that reads a line in parts.
+// With rows-ahead, what goes down rows has those of three steps later brought into L1: two lines of each matrix that is read again or
+// fits. Copies, and what goes along a row, do not.
+// NEAR: #[[THREE:.*]] = affine_map<()[s0] -> (s0 + 3)>
+// NEAR-LABEL: func @others
+//  NEAR-SAME:   (%[[AGAIN:[a-z0-9]+]]: memref<256x256xf32>, %[[SMALL:[a-z0-9]+]]: memref<64x256xf32>
+//       NEAR:   scf.for %[[I:[a-z0-9]+]] =
+//       NEAR:     scf.for %[[K:[a-z0-9]+]] =
+//       NEAR:       affine.apply #[[THREE]]()[%[[K]]]
+// NEAR-COUNT-2:     memref.prefetch %[[AGAIN]][{{.*}}], read, locality<3>, data
+//   NEAR-NOT:       memref.prefetch
+//       NEAR:     }
+//       NEAR:     affine.apply #[[THREE]]()[%[[I]]]
+// NEAR-COUNT-2:   memref.prefetch %[[SMALL]][{{.*}}], read, locality<3>, data
+//   NEAR-NOT:   memref.prefetch
+//       NEAR:   return
+
 // CHECK-LABEL: func @others
 //   CHECK-NOT:   memref.prefetch
 //       CHECK:   return

@@ -69,6 +69,11 @@ module attributes {tilewright.ahead = 6 : i64} {}
 
 // -----
 
+// expected-error @+1 {{cannot carry 'tilewright.rows_ahead': only a function prefetches its operands}}
+module attributes {tilewright.rows_ahead = 4 : i64} {}
+
+// -----
+
 // expected-error @+1 {{threads: expected a number above zero, got 0}}
 module attributes {tilewright.kernel = #tilewright.kernel<threads = 0>} {}
 

@@ -175,7 +175,7 @@ def _trips(loop: ir.Operation) -> int:
 def test_what_a_prologue_makes_is_in_panels_only(form):
     """A call takes memory for packed panels, a block of each operand, and for nothing of the size of an operand beside."""
     spec = tw.MatmulSpec(96, 128, 640, **FORMS[form])
-    kernel = tw.compile(spec, parameters={"mr": 4, "mc": 8, "nr": 32, "nc": 32, "kc": 640})
+    kernel = tw.compile(spec, schedule="packed", parameters={"mr": 4, "mc": 8, "nr": 32, "nc": 32, "kc": 640})
     panels = (8 + 32) * 640 * panel_bytes(spec, resolve("host"))
     assert kernel.metadata.workspace_bytes < 1.2 * panels + 4096
     assert "linalg." not in kernel.asm["bufferized"]

@@ -92,6 +92,12 @@ def test_the_most_specific_row_that_runs(flags, base):
     assert targets.runnable(row, target.features) == ()
 
 
+def test_a_skylake_server_issues_as_cascade_lake_does():
+    target = host.describe("x86_64", V4.split(), {}, core="GenuineIntel 6 85")
+    assert (target.base, target.rows_ahead) == ("x86-64-v4", targets.get("cascadelake").rows_ahead)
+    assert host.describe("x86_64", V4.split(), {}).rows_ahead == 0
+
+
 def test_measured_caches_replace_the_rows():
     caches = {1: Cache(48 * KIB, 12), 2: Cache(2 * MIB, 16), 3: Cache(32 * MIB, 16, cpus=16)}
     target = host.describe("x86_64", V4.split(), caches)

@@ -49,6 +49,36 @@ def test_strategy(shape, strategy):
 
 
 @pytest.mark.parametrize(
+    ("shape", "strategy", "ahead"),
+    [
+        ((64, 64, 64), "unpacked", 0),  # L1 holds B
+        ((256, 256, 256), "unpacked", 4),
+        ((384, 384, 384), "packed", 0),
+        ((127, 384, 384), "unpacked", 4),
+        ((127, 512, 512), "streamed", 4),  # whose rows share sets of L1
+        ((24, 600, 600), "streamed", 0),  # in blocks of which L1 holds a strip
+        ((12, 600, 600), "unpacked", 4),
+        ((512, 512, 512), "packed", 0),
+    ],
+    ids=str,
+)
+def test_a_core_that_waits_for_l2(shape, strategy, ahead):
+    """It prefetches rows of B, and packs sooner."""
+    found = choice(*shape, target=get("cascadelake"))
+    assert (found.strategy, found.parameters.rows_ahead) == (strategy, ahead)
+    assert choice(*shape, target=get("znver5")).parameters.rows_ahead == 0
+    assert choice(*shape, target=replace(get("cascadelake"), rows_ahead=0)).strategy == "unpacked"
+
+
+def test_rows_are_prefetched_into_l1():
+    """Four lines of B for each step over K, in loops for all rows and for the last ones; none without."""
+    spec, sizes = tw.MatmulSpec(40, 64, 200), {"mr": 6, "nr": 64, "kc": 200}
+    for rows, found in ((4, 8), (0, 0)):
+        kernel = tw.compile(spec, "cascadelake", schedule="unpacked", parameters={**sizes, "rows_ahead": rows})
+        assert kernel.asm["asm"].count("prefetcht0") == found
+
+
+@pytest.mark.parametrize(
     ("types", "shape", "strategy"),
     [
         ("f32", (8, 256, 256), "inner_product"),

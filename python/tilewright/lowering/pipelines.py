@@ -33,7 +33,8 @@ DEALLOCATE = """builtin.module(
 
 PREFETCH = """builtin.module(
     tilewright-prefetch-tiles{{line-bytes={line}}},
-    tilewright-prefetch-streams{{line-bytes={line} cache-bytes={l2} last-level-bytes={last} ahead-bytes={ahead} open={open} rows-ahead={rows}}},
+    tilewright-prefetch-streams{{line-bytes={line} cache-bytes={l2} last-level-bytes={last} ahead-bytes={ahead} open={open}
+        rows-ahead={rows}}},
     tilewright-prefetch-numbers{{line-bytes={line}}}
 )"""
 """C's tiles of the next step, whose rows lie too far apart for the hardware to foresee them, what is read once only, and rows of scales."""

@@ -13,7 +13,8 @@ from tilewright.records import lookup
 from tilewright.records.trial import RecordError, Trial
 from tilewright.runtime import cache_key
 from tilewright.runtime.cache_key import Compilation, Fetched
-from tilewright.schedules import make
+from tilewright.schedules import make, select
+from tilewright.schedules.models.sizes import Blocking
 from tilewright.schedules.plan import Plan, Schedule
 from tilewright.spec import MatmulSpec
 from tilewright.targets import Target
@@ -60,7 +61,7 @@ def choose(
     if trial is None:
         return Chosen(make.make(spec, target, threads=threads), by)
     try:
-        plan = make.make(spec, target, trial.strategy, trial.sizes, threads)
+        plan = make.make(spec, target, trial.strategy, select.whole(trial.strategy, trial.sizes), threads)
     except ScheduleError as error:  # It is of a version that had other strategies.
         leave(spec, str(error))
         return Chosen(make.make(spec, target, threads=threads), MODEL)
@@ -86,9 +87,11 @@ def winner(spec: Spec, target: Target, threads: int, usual: Callable[[], Plan]) 
 
 def _is_of(trial: Trial, plan: Plan) -> bool:
     """Whether a comparison was with the choice of a plan."""
-    sizes = trial.model["sizes"].items()
+    sizes = trial.model["sizes"]
+    if isinstance(plan.parameters, Blocking):  # Those that are as usual are left out.
+        return trial.model["strategy"] == plan.name and sizes == plan.sizes
     return trial.model["strategy"] == plan.name and all(
-        getattr(plan.parameters, name, None) == size for name, size in sizes
+        getattr(plan.parameters, name, None) == size for name, size in sizes.items()
     )
 
 

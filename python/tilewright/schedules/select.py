@@ -11,7 +11,7 @@ Vectors along K and sums of codes are other orders (`Row.own_order`). Products o
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from functools import partial
 from importlib import import_module
 from typing import TYPE_CHECKING, Literal
@@ -360,6 +360,16 @@ def check_sizes(name: str, spec: MatmulSpec, target: Target, given: Mapping[str,
                 f"{size} is {given[size]}: {name} computes {spec.a_type} by {spec.b_type} on {target.name} in steps of {unit}, and"
                 f" the rest by slower code; expected a multiple of {unit}. Leave {size} to the model"
             )
+
+
+def whole(name: str, sizes: Mapping[str, int]) -> dict[str, int]:
+    """Sizes of strategy `name` as searches and records have them, with those that they leave out, which are the usual ones.
+
+    A model may have others by now, or for this product, and those of a caller are filled up from it.
+    """
+    usual = asdict(Blocking(mr=1, nr=1, mc=1, nc=1, kc=1))
+    axes = STRATEGIES[name].axes if name in STRATEGIES else ()
+    return {**{each: usual[each] for axis in axes if axis.minor for each in axis.sizes}, **sizes}
 
 
 def _check_lowered(name: str, given: Mapping[str, int]) -> None:

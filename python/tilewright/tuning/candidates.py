@@ -7,7 +7,6 @@ import heapq
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
-from typing import Any
 
 from tilewright.errors import TilewrightError
 from tilewright.runtime import products
@@ -111,8 +110,8 @@ def of(spec: MatmulSpec, target: Target, plan: Plan, threads: int = 1) -> Space:
         return sorted(dict.fromkeys(Candidate.of(name, each.by_name) for each in around), key=cost)
 
     def compile_(candidate: Candidate) -> Kernel:
-        how: dict[str, Any] = {"schedule": candidate.strategy, "parameters": dict(candidate.sizes), "verify": False}
-        return products.compile(spec, target, threads, cache=True, **how)
+        name, sizes = candidate.strategy, select.whole(candidate.strategy, dict(candidate.sizes))
+        return products.compile(spec, target, threads, cache=True, schedule=name, parameters=sizes, verify=False)
 
     def admits(candidate: Candidate) -> bool:
         name = candidate.strategy

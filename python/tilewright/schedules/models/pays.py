@@ -18,27 +18,29 @@ _ROWS_TO_PACK_NARROW = 13
 """The same with fewer than 32 registers, whose narrow tiles each read a B from beyond L2 again. On Zen 3, f32, unpacked, streamed and
 packed, in GFLOP/s: 12 x 3000 x 2000 67, 59, 42; 16 x 2048 x 2048 45, 69, 48; 24 x 4096 x 1024 38, 64, 63."""
 _ROWS_TO_LEAVE_L2 = 128
-"""Rows from which, with fewer than 32 registers, a B of half of L2 is packed: a tile's strips, of one line a row, come from L2 for
-every few rows. On Zen 3 with 512 KiB, f32, packed over unpacked, with 96, 200 and 400 rows, columns x depth: 512 x 512 1.42, 1.36, 1.24;
-2048 x 64 1.23, 1.64, 1.86; 300 x 300 1.08, 1.13, 1.18; 128 x 512 1.05, 1.11, 1.15; 256 x 256 0.96, 1.23, 1.04; of smaller ones 200 x 200
-0.93, 0.92, 0.94; 64 x 64 0.93, 0.94, 0.93."""
+"""Rows from which, with fewer than 32 registers or on a core that waits for L2, a B of half of L2 is packed: a tile's strips come from L2
+for every few rows. On Cascade Lake, f32, unpacked and packed, in GFLOP/s, and where no array starts with a line: 320 x 320 x 320 129 and
+112, 106 and 118; 384 x 384 x 384 112 and 113, 97 and 118; 512 x 512 x 512 72 and 97, 59 and 102; 576 x 576 x 576 111 and 101, 93 and 105;
+64 x 384 x 384 109 and 88, 97 and 93. On Zen 3 with 512 KiB, f32, packed over unpacked, with 96, 200 and 400 rows, columns x depth:
+512 x 512 1.42, 1.36, 1.24; 2048 x 64 1.23, 1.64, 1.86; 300 x 300 1.08, 1.13, 1.18; 128 x 512 1.05, 1.11, 1.15; 256 x 256 0.96, 1.23,
+1.04; of smaller ones 200 x 200 0.93, 0.92, 0.94; 64 x 64 0.93, 0.94, 0.93."""
 _CROWDED = 2
 """Times as many rows of B as have a line each in L1, from which on as many rows of A repay packing it: rows of a power of two bytes are in
 the same sets. On Zen 3, unpacked and packed, in GFLOP/s, and those times: f32 16384 x 256 x 64 90, 93 (2), 1024 x 256 x 64 86, 96 (2),
 1024 x 512 x 64 76, 94 (4), 256 x 128 x 256 99, 94 (4), 65536 x 64 x 64 92, 86 (0.5), 4096 x 200 x 64 94, 74 (0.1); f64 4096 x 256 x 64
 36, 45 (4), 65536 x 24 x 64 40, 35 (0.1). Of 71 shapes from twice as many on, 0.92 to 2.46 of the speed of unpacked code."""
-_CROWDED_FEW = 16
-"""The same where fewer rows have B streamed, on a core that waits for L2. On Cascade Lake, f32, with 24, 48, 96 rows, unpacked and
-streamed, in GFLOP/s, and those times: 512 x 512 (32) 46 and 55, 47 and 51, 48 and 56; 1024 x 256 (32) 62 and 94, 72 and 87, 86 and 106;
-1024 x 512 (64) 36 and 84, 45 and 104, 56 and 102; 256 x 1024 (32) 81 and 107, 83 and 113, 83 and 114; 768 x 512 (16) 76 and 92, 91 and
-88, 101 and 95; 640 x 512 (8) 76 and 94, 103 and 95, 107 and 95; where no array starts with a line 0.9 to 2.0 times as fast."""
-_MOST_ONCE = 12
-"""Rows of which unpacked tiles go through B once. On the same core, unpacked and streamed, 12 and 24 rows: 600 x 600 71 and 58, 39 and 48."""
 _ROWS_STREAMED_NARROW = 16
 """Rows up to which, with so few, a B is streamed that may be packed: a tile's lines of each row come from beyond L1 again for every six
 rows. On Zen 3, f32, streamed and packed, in GFLOP/s: 12, 24, 48 x 2048 x 2048 48 and 43, 51 and 60, 54 and 73; 12, 24, 48 x 4096 x 1024
 50 and 44, 57 and 59, 46 and 72; 12, 16, 24, 48 x 640 x 2720 62 and 51, 72 and 56, 67 and 65, 68 and 72; 16, 24, 48 x 1500 x 1500 52 and
 57, 60 and 67, 73 and 79; bf16 24 x 4096 x 1024 64 and 74."""
+_CROWDED_STREAMED = 16
+"""As many times, from which on a core that waits for L2 has B streamed for fewer rows. On Cascade Lake, f32, 24, 48, 96 rows, unpacked and
+streamed, in GFLOP/s, and those times: 512 x 512 (32) 46 and 55, 47 and 51, 48 and 56; 1024 x 256 (32) 62 and 94, 72 and 87, 86 and 106;
+1024 x 512 (64) 36 and 84, 45 and 104, 56 and 102; 256 x 1024 (32) 81 and 107, 83 and 113, 83 and 114; 768 x 512 (16) 76 and 92, 91 and
+88, 101 and 95; 640 x 512 (8) 76 and 94, 103 and 95, 107 and 95; where no array starts with a line 0.9 to 2.0 times as fast."""
+_MOST_ONCE = 12
+"""Rows for which unpacked tiles go through B once. There, unpacked and streamed: 12 x 600 x 600 71 and 58, 24 x 600 x 600 39 and 48."""
 _PACKING_CYCLES = 0.3
 """Cycles to pack a byte of B: 12 GB/s on Zen 4, from the last-level cache as from memory, because panels are narrow."""
 _PREFETCHED_CYCLES = 0.05
@@ -292,7 +294,9 @@ def _waits_for(spec: MatmulSpec, target: Target) -> bool:
 
     Of a B that is in no cache's way, tiles of many rows are few, and prefetches hide what it takes.
     """
-    return bool(target.rows_ahead) and (_MOST_ONCE < spec.m < ROWS_TO_PACK or _is_crowded(spec, target, _CROWDED_FEW))
+    return bool(target.rows_ahead) and (
+        _MOST_ONCE < spec.m < ROWS_TO_PACK or _is_crowded(spec, target, _CROWDED_STREAMED)
+    )
 
 
 def _is_crowded(spec: MatmulSpec, target: Target, times: int) -> bool:
