@@ -7,6 +7,7 @@ import csv
 import gzip
 import json
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import combinations
 from pathlib import Path
 from statistics import geometric_mean
 from typing import Any
@@ -24,6 +25,10 @@ from tilewright.targets import get
 CARD, AMX = FOLDER / "nvidia-h200.jsonl.gz", FOLDER / "emerald-rapids-amx.csv"
 """Records of `bench card`, in which `run` tells the second time that products were timed, with other sizes, from the first; and blocks of
 AMX products that were tried."""
+ESTIMATES = FOLDER / "nvidia-h200-estimates.csv"
+"""Products of those records, with the rate that the emulator's model of time gives them (`tools/estimate_table`)."""
+_APART = 1.15
+"""Times the rate of the other, from which on two kernels for one product count as different."""
 _AMX_TARGET = "sapphirerapids"
 _FLAGS = ("swapped", "pingpong", "streamed", "fetched")
 _RANGES = ((1, 64), (65, 512), (513, 1 << 30))
@@ -77,6 +82,41 @@ def _card(file: Path) -> Iterator[str]:
             name = f"{least} to {most}" if most < _RANGES[-1][1] else f"from {least}"
             rows.append((str(run), name, str(len(some)), f"{geometric_mean(some):.3f}", f"{min(some):.2f}"))
     yield from table(("run", "rows of C", "products", "geometric mean", "worst"), rows, "rlrrr")
+    if (estimates := file.with_name(ESTIMATES.name)).exists():
+        yield from _estimates(estimates)
+
+
+def _estimates(file: Path) -> Iterator[str]:
+    yield from ("", "## The emulator's estimate beside what was measured", "")
+    yield "[`tilewright emulate --time`](../how-to/emulate.md#an-estimate-of-the-time) models the multiprocessors of an H100, and no memory"
+    yield f"behind their L2 cache. [What it gives](results/{file.name}) was written by `python tools/estimate_table`: of each product"
+    yield "the fastest, a middle and the slowest of the sizes that the second run tried. Estimated over measured rates, and, of two kernels"
+    yield f"for one product whose rates are more than {_APART - 1:.0%} apart, how many pairs the estimates have in their order:"
+    yield ""
+    with file.open(encoding="utf-8", newline="") as opened:
+        every = list(csv.DictReader(opened))
+    heads = ("type", "rows of C", "kernels", "geometric mean", "least", "most", "pairs in order")
+    rows = []
+    for types in dict.fromkeys(each["types"] for each in every):
+        for least, most in _RANGES:
+            some = [each for each in every if each["types"] == types and least <= int(each["m"]) <= most]
+            if not some:
+                continue
+            ratios = [float(each["estimated"]) / float(each["measured"]) for each in some]
+            name = f"{least} to {most}" if most < _RANGES[-1][1] else f"from {least}"
+            figures = (f"{value:.2f}" for value in (geometric_mean(ratios), min(ratios), max(ratios)))
+            ordered = list(_in_order(some))
+            rows.append((types, name, str(len(some)), *figures, f"{sum(ordered)} of {len(ordered)}"))
+    yield from table(heads, rows, "llrrrrr")
+
+
+def _in_order(some: Sequence[Mapping[str, str]]) -> Iterator[bool]:
+    """Of pairs of kernels for one product that differ in what was measured, whether the estimates have the same order."""
+    for one, other in combinations(some, 2):
+        if all(one[name] == other[name] for name in ("layout", "m", "n", "k")):
+            slow, fast = sorted((one, other), key=lambda each: float(each["measured"]))
+            if float(fast["measured"]) > _APART * float(slow["measured"]):
+                yield float(fast["estimated"]) > float(slow["estimated"])
 
 
 def _amx(file: Path) -> Iterator[str]:

@@ -16,6 +16,8 @@ from tilewright.spec import MatmulSpec
 if TYPE_CHECKING:
     from tilewright.emit.gpu_stages import GpuStages
     from tilewright.runtime.card_calls import CardKernel
+    from tilewright.runtime.gpu_passes import Pass
+    from tilewright.runtime.launches import Launch
 
 _ENTRY = "matmul"
 _PROCESSORS = 4
@@ -33,19 +35,22 @@ def call(kernel: CardKernel, called: MatmulSpec | AttentionPass, arrays: Sequenc
         boxed=gpu_call.is_boxed(called, arrays),
     )
     for each in gpu_passes.passes(form, called, arrays, gpu_call.aligned_empty):
-        spec, last = each.form.spec, len(each.arrays) - 1
-        arguments: list[Any] = []
-        for array, (shape, strides) in zip(each.arrays, gpu_call.laid_out(spec, each.spec, each.arrays), strict=True):
-            arguments += [array, array, np.int64(0), *map(np.int64, shape), *map(np.int64, strides)]
         sizes = gpu_call.launch(each.form, each.spec, _PROCESSORS)
-        if workspace := gpu_call.workspace(each.form, sizes):
-            arguments.append(np.zeros(workspace, np.uint8))
-        for box in each.form.boxes:
-            array = _some(_looped(spec, each.arrays, box.operand))
-            arguments.append(
-                TensorMap(array, box.shape, box.swizzle, box.atom, writable=box.operand == last, by_value=True)
-            )
-        made[each.form.strategy](sizes, *arguments, seed=seed)
+        made[each.form.strategy](sizes, *arguments(each, sizes), seed=seed)
+
+
+def arguments(of: Pass, sizes: Launch) -> list[Any]:
+    """What a launch of such sizes gives a kernel: its arrays as MLIR's descriptors of memrefs, its workspace and its tensor maps."""
+    spec, last = of.form.spec, len(of.arrays) - 1
+    found: list[Any] = []
+    for array, (shape, strides) in zip(of.arrays, gpu_call.laid_out(spec, of.spec, of.arrays), strict=True):
+        found += [array, array, np.int64(0), *map(np.int64, shape), *map(np.int64, strides)]
+    if workspace := gpu_call.workspace(of.form, sizes):
+        found.append(np.zeros(workspace, np.uint8))
+    for box in of.form.boxes:
+        array = _some(_looped(spec, of.arrays, box.operand))
+        found.append(TensorMap(array, box.shape, box.swizzle, box.atom, writable=box.operand == last, by_value=True))
+    return found
 
 
 def _emulated(stages: GpuStages) -> EmulatedGpuKernel:
