@@ -72,6 +72,8 @@ def asm(spec, plan, target=TARGET):
         *((name, spec, 1, "unroll", 4) for name, spec in SPECS.items()),
         *((name, SPECS[name], 1, "order", 1) for name in ("packed", "inner_product")),
         ("unpacked", tw.MatmulSpec(m=48, n=200, k=64), 1, "order", 1),
+        ("unpacked", SPECS["unpacked"], 1, "rows_ahead", 4),
+        ("streamed", tw.MatmulSpec(m=48, n=1024, k=512), 1, "rows_ahead", 2),
         ("packed", tw.MatmulSpec(m=200, n=3000, k=1400), 1, "nest", 1),
         ("streamed", tw.MatmulSpec(m=16, n=16384, k=256), 1, "nest", 1),
         *((name, spec, 1, "ahead", 0) for name, spec in LARGE.items()),
@@ -95,9 +97,13 @@ def test_each_knob_changes_the_code_and_the_text_alone_does_it(name, spec, threa
     ("name", "spec", "sizes"),
     [
         ("packed", tw.MatmulSpec(m=61, n=130, k=77), {"unroll": 4, "order": 1, "ahead": 0, "mc": 24, "kc": 40}),
-        ("unpacked", tw.MatmulSpec(m=61, n=130, k=77, epilogue=(tw.relu(),)), {"unroll": 8, "order": 1}),
+        (
+            "unpacked",
+            tw.MatmulSpec(m=61, n=130, k=77, epilogue=(tw.relu(),)),
+            {"unroll": 8, "order": 1, "rows_ahead": 2},
+        ),
         ("inner_product", tw.MatmulSpec(m=61, n=13, k=177, layout="nt"), {"unroll": 2, "order": 1, "mr": 2}),
-        ("streamed", tw.MatmulSpec(m=7, n=130, k=77, beta=1), {"unroll": 2, "order": 1, "mr": 2}),
+        ("streamed", tw.MatmulSpec(m=7, n=130, k=77, beta=1), {"unroll": 2, "order": 1, "mr": 2, "rows_ahead": 8}),
     ],
 )
 def test_turned_knobs_leave_the_numbers_as_they_are(name, spec, sizes):

@@ -63,7 +63,8 @@ def rows() -> Iterator[tuple[object, ...]]:
             continue
         tried = sorted(each["tried"], key=lambda one: -one["tflops"])
         spec = plan.spec_of(each["types"], each["layout"], "", shape)
-        for one in {len(tried) - 1: tried[-1], len(tried) // 2: tried[len(tried) // 2], 0: tried[0]}.values():
+        for at in sorted({0, len(tried) // 2, len(tried) - 1}, reverse=True):
+            one = tried[at]
             seconds = estimated(spec, one["sizes"])
             rate = 2 * shape.m * shape.n * shape.k / seconds / 1e12
             said = " ".join(f"{name}={size}" for name, size in one["sizes"].items())
@@ -71,14 +72,13 @@ def rows() -> Iterator[tuple[object, ...]]:
 
 
 def main() -> int:
-    """Writes the table; 0."""
+    """Writes the table, once it is complete; 0."""
+    found: list[tuple[object, ...]] = []
+    for row in rows():
+        found.append(row)
+        print(*row, file=sys.stderr)
     with TABLE.open("w", encoding="utf-8", newline="") as file:
-        writer = csv.writer(file, lineterminator="\n")
-        writer.writerow(COLUMNS)
-        for row in rows():
-            writer.writerow(row)
-            file.flush()
-            print(*row, file=sys.stderr)
+        csv.writer(file, lineterminator="\n").writerows([COLUMNS, *found])
     return 0
 
 

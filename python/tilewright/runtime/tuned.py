@@ -87,12 +87,12 @@ def winner(spec: Spec, target: Target, threads: int, usual: Callable[[], Plan]) 
 
 def _is_of(trial: Trial, plan: Plan) -> bool:
     """Whether a comparison was with the choice of a plan."""
-    sizes = trial.model["sizes"]
-    if isinstance(plan.parameters, Blocking):  # Those that are as usual are left out.
-        return trial.model["strategy"] == plan.name and sizes == plan.sizes
-    return trial.model["strategy"] == plan.name and all(
-        getattr(plan.parameters, name, None) == size for name, size in sizes.items()
-    )
+    sizes, now = trial.model["sizes"], plan.parameters
+    if trial.model["strategy"] != plan.name:
+        return False
+    if isinstance(now, Blocking):  # Those that are as usual are left out.
+        return sizes == plan.sizes
+    return all(getattr(now, name, None) == size for name, size in sizes.items())
 
 
 def refusal(trial: Trial, what: Compilation | None, got: Fetched, verify: Callable[[], bool]) -> str | None:

@@ -99,6 +99,7 @@ _LEAST_REGISTERS = 4
 _MOST_PASSES = 2
 """Kernels use halves of registers, and no smaller parts."""
 _MOST_ROWS_AHEAD = 64
+"""Rows that are further ahead of their use have left L1 again."""
 RATES = (
     *("fma_per_cycle", "fma_latency", "loads_per_cycle", "issue_per_cycle"),
     *("rates", "model_cpu", "model_note", "adds_apart", "is_level", "passes", "rows_ahead"),
@@ -227,7 +228,7 @@ class Target:
                 where=where,
                 expected=f"1, or {_MOST_PASSES} where half a vector of {self.vector_bits} bits takes half the time",
             )
-        if self.rows_ahead not in range(_MOST_ROWS_AHEAD + 1):
+        if type(self.rows_ahead) is not int or not 0 <= self.rows_ahead <= _MOST_ROWS_AHEAD:
             raise TargetError(
                 f"rows_ahead is {self.rows_ahead!r}", where=where, expected=f"an int from 0 to {_MOST_ROWS_AHEAD}"
             )
