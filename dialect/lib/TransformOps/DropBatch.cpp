@@ -55,6 +55,17 @@ static void insertAtOnce(RewriterBase &rewriter, Value tile) {
   }
 }
 
+/// What `operand` is a slice of, where that has the same elements and dimensions: all of a tensor that a reshape gave one more dimension.
+/// Upstream's patterns for reshapes have none for this. Otherwise `operand`.
+static Value withoutReshape(Value operand) {
+  auto slice = operand.getDefiningOp<tensor::ExtractSliceOp>();
+  auto reshape = slice ? slice.getSource().getDefiningOp<tensor::ExpandShapeOp>() : tensor::ExpandShapeOp();
+  if (!reshape || reshape.getSrc().getType() != operand.getType() || !slice.getSourceType().hasStaticShape())
+    return operand;
+  bool whole = llvm::equal(slice.getStaticSizes(), slice.getSourceType().getShape());
+  return whole ? reshape.getSrc() : operand;
+}
+
 DiagnosedSilenceableFailure DropBatchOp::applyToOne(transform::TransformRewriter &rewriter, Operation *target,
                                                     transform::ApplyToEachResultList &results,
                                                     transform::TransformState &state) {
@@ -82,7 +93,7 @@ DiagnosedSilenceableFailure DropBatchOp::applyToOne(transform::TransformRewriter
   rewriter.setInsertionPoint(target);
   auto build = [&](Location loc, OpBuilder &builder, IndexingMapOpInterface, ArrayRef<Value> operands,
                    ArrayRef<AffineMap> maps, const llvm::SmallDenseSet<unsigned> &dropped) {
-    Operation *smaller = createSmaller(loc, builder, op, operands, maps, dropped);
+    Operation *smaller = createSmaller(loc, builder, op, llvm::map_to_vector(operands, withoutReshape), maps, dropped);
     for (NamedAttribute attribute : target->getDiscardableAttrs())
       smaller->setDiscardableAttr(attribute.getName(), attribute.getValue());
     return cast<IndexingMapOpInterface>(smaller);

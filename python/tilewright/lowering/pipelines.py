@@ -16,7 +16,7 @@ from tilewright.schedules import steps
 from tilewright.spec import MatmulSpec
 from tilewright.targets.dots import Dot
 
-OPAQUE_INDICES = "builtin.module(cse, tilewright-opaque-indices)"
+OPAQUE_INDICES = "builtin.module(affine-expand-index-ops-as-affine, cse, tilewright-opaque-indices)"
 """Before `bufferize`, whose analysis would take five times as long."""
 
 DROP_RESULT = "builtin.module(canonicalize, cse, canonicalize, drop-equivalent-buffer-results)"

@@ -13,19 +13,23 @@ from tilewright.lowering.passes import workspace
 from tilewright.mlir import ir
 from tilewright.mlir.dialects import arith, func, memref
 from tilewright.schedules.steps.batch_loops import ENTRIES
+from tilewright.schedules.steps.parts import PARTS
 
 _MARK = "carries_c"
 """Attribute of a loop over entries of a batch that carries nothing but C."""
 
 
-def mark(function: func.FuncOp) -> None:
+def mark(function: func.FuncOp, *, entries: bool) -> None:
     """Marks the loops of a scheduled function on tensors whose steps have nothing to do with each other but by C.
+
+    They are those over parts of K, and with `entries` those over entries of a batch.
 
     What such a loop carries leads to the function's result: were it in a buffer of its own, that would be copied into C after
     the loop, and so be used outside of it.
     """
     for op in operations(function.operation):
-        if op.name == "scf.for" and ENTRIES in op.attributes and len(op.results) == 1:
+        apart = PARTS in op.attributes or (entries and ENTRIES in op.attributes)
+        if op.name == "scf.for" and apart and len(op.results) == 1:
             op.attributes[_MARK] = ir.UnitAttr.get(function.context)
 
 

@@ -18,7 +18,7 @@ from tilewright.schedules import steps
 from tilewright.schedules.models import space
 from tilewright.schedules.models.blocking import Blocking, ceil_div, keeps_c, stages_c
 from tilewright.schedules.models.lone_panel import reads_a
-from tilewright.schedules.steps import batch_loops, knobs, row_blocks, staged_sums
+from tilewright.schedules.steps import batch_loops, knobs, parts, row_blocks, staged_sums
 from tilewright.spec import MatmulSpec
 from tilewright.targets.base import Target
 
@@ -113,6 +113,7 @@ def packed(spec: MatmulSpec, target: Target, blocking: Blocking) -> ir.Module:
     m, n, k = ((_MANY if isinstance(extent, Dim) else extent) for extent in (spec.m, spec.n, spec.k))
     with steps.script() as script:
         steps.record(script.functions, packed, p, target)
+        spec = parts.take_apart(script, spec, p.parts, target.lanes(spec.acc_type))
         staged = stages_c(spec, target, p)
         size = knobs.sizes(space.PACKED, whole, target, p, script.functions, padded=not staged, unit_of_k=step)
         loops = {

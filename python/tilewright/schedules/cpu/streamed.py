@@ -11,7 +11,7 @@ from tilewright.schedules.cpu import strips
 from tilewright.schedules.cpu.unpacked import register_tiles
 from tilewright.schedules.models import space, strip_form
 from tilewright.schedules.models.blocking import Blocking, row_gap
-from tilewright.schedules.steps import batch_loops
+from tilewright.schedules.steps import batch_loops, parts
 from tilewright.spec import MatmulSpec
 from tilewright.targets.base import Target
 
@@ -54,6 +54,7 @@ def streamed(spec: MatmulSpec, target: Target, blocking: Blocking) -> ir.Module:
         if strip_form.takes(spec):
             strips.strips(script, spec, target, p)
             return script.module
+        spec = parts.take_apart(script, spec, p.parts, lanes)
         batch_loops.take_apart(script, spec)
         sums = spec
         if spec.prologue_a:

@@ -39,6 +39,7 @@ class Blocking:
         nest: Which order the loops over blocks have: the number of a permutation of those that there are; 0: as the strategy has them.
         across: How many threads are side by side across the outer of two nested loops that threads share, the others across the inner one;
             0: as leaves each the least to read.
+        parts: Parts of K that are summed by themselves, and then added up: threads share them.
         threads: Threads that share the loops.
     """
 
@@ -53,6 +54,7 @@ class Blocking:
     order: int = 0
     nest: int = 0
     across: int = 0
+    parts: int = 1
     threads: int = 1
 
     def __post_init__(self) -> None:

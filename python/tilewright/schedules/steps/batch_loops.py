@@ -12,7 +12,7 @@ from tilewright.schedules import steps
 from tilewright.spec import MatmulSpec
 
 _ENTRIES = "entries"
-ENTRIES = f"mark_{_ENTRIES}"
+ENTRIES = f"{steps.MARK}{_ENTRIES}"
 """Attribute of a loop over entries of a batch."""
 _RESULT = "result"
 """Mark of the op that makes C."""
@@ -93,10 +93,15 @@ def drop_batch(functions: steps.Handle, spec: MatmulSpec) -> None:
 
     Before: ``C[b:b+1] += A[b:b+1] * B[b:b+1]``. After: ``C[b] += A[b] * B[b]``.
     """
-    interface = structured.MatchInterfaceEnum.LinalgOp
-    ops = structured.structured_match(transform.AnyOpType.get(), functions, interface=interface)
-    ours.tilewright_drop_batch(ops, len(spec.batch_axes))
+    drop_dimensions(functions, len(spec.batch_axes))
     steps.clean(functions)
+
+
+def drop_dimensions(root: steps.Handle, count: int) -> None:
+    """Takes the first `count` dimensions, of one element each, out of the linalg ops below `root`."""
+    interface = structured.MatchInterfaceEnum.LinalgOp
+    ops = structured.structured_match(transform.AnyOpType.get(), root, interface=interface)
+    ours.tilewright_drop_batch(ops, count)
 
 
 def resolve_extents(functions: steps.Handle, spec: MatmulSpec) -> None:
