@@ -76,7 +76,7 @@ def bufferize(
     """
     function = payload_function(module, "bufferized")
     make_private(function)
-    privatization.mark(function, entries=take_matrices(spec, threads))
+    privatization.mark(function, threads, entries=take_matrices(spec, threads))
     to_memrefs(module)
     run_passes(module, pipelines.DROP_RESULT, "bufferized")
     function = payload_function(module, "bufferized")

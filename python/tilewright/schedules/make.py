@@ -81,7 +81,8 @@ def _called(plan: Plan, spec: MatmulSpec, target: Target, parameters: Mapping[st
     """A user's plan with its threads and, where it is a function's, the sizes that that is called with."""
     if plan.text is not None:
         return replace(plan, threads=threads)
-    return replace(plan, parameters=select.choose(spec, target, parameters, threads).parameters, threads=threads)
+    given = {"parts": 1, **(parameters or {})}  # Those of all of K.
+    return replace(plan, parameters=select.choose(spec, target, given, threads).parameters, threads=threads)
 
 
 def from_text(spec: MatmulSpec, target: Target, name: str, text: str, threads: int = 1) -> Plan:

@@ -23,6 +23,7 @@ from tilewright.schedules.models import (
     blocking,
     open_extents,
     outer_blocks,
+    parts,
     pays,
     scalable_blocks,
     scaled_blocks,
@@ -31,7 +32,7 @@ from tilewright.schedules.models import (
 )
 from tilewright.schedules.models.blocking import Blocking
 from tilewright.schedules.models.open_extents import Variant
-from tilewright.schedules.models.threads import in_strips, take_matrices, widened
+from tilewright.schedules.models.threads import in_strips, take_matrices, take_parts, widened
 from tilewright.spec import MatmulSpec
 from tilewright.targets.base import Target
 
@@ -288,11 +289,13 @@ def sized(
             remedy="Leave the choice of a strategy to the model",
         )
     threads = threads if chosen.threaded else 1
-    sharing = 1 if take_matrices(spec, threads) else threads
-    model = (typical and chosen.typical) or chosen.sizes
-    sizes = chosen.shared(model(spec, target), spec, sharing)
-    found = sizes.replaced(overrides or {})
     _check_lowered(name, overrides or {})
+    split = _parts(name, spec, target, overrides or {}, whole=typical)
+    each, _ = parts.inside(spec, Blocking(mr=1, nr=1, mc=1, nc=1, kc=1, parts=split))
+    sharing = 1 if take_matrices(spec, threads) or take_parts(split, threads) else threads
+    model = (typical and chosen.typical) or chosen.sizes
+    sizes = replace(chosen.shared(model(each, target), each, sharing), parts=split)
+    found = sizes.replaced(overrides or {})
     if found.threads != sizes.threads:
         raise ScheduleError(
             f"threads is {found.threads}",
@@ -301,6 +304,26 @@ def sized(
             remedy="Ask for other threads than by a size",
         )
     return Choice(name, found, threads)
+
+
+def _parts(name: str, spec: MatmulSpec, target: Target, given: Mapping[str, int], *, whole: bool) -> int:
+    """Into how many parts strategy `name` splits K, which `whole` says that it cannot.
+
+    Raises:
+        ScheduleError: Some are given that are not equal, or K cannot be split.
+    """
+    splits = not whole and any("parts" in axis.sizes for axis in row(name).axes)
+    if "parts" not in given:
+        return parts.count(spec, target) if splits else 1
+    most = given["parts"] if isinstance(given["parts"], int) else 1
+    if given["parts"] not in (1, *(parts.options(spec, target, most) if splits else ())):
+        raise ScheduleError(
+            f"parts is {given['parts']!r}",
+            where="schedule parameters",
+            expected=f"what splits K = {spec.k} into equal parts of whole steps" if splits and parts.can_split(spec) else "1",
+            remedy="Leave parts to the model",
+        )
+    return given["parts"]
 
 
 def _agree(spec: MatmulSpec, target: Target) -> bool:

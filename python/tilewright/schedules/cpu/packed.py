@@ -15,10 +15,10 @@ from tilewright import groups
 from tilewright.dims import MAX_EXTENT, Dim, most
 from tilewright.mlir import ir
 from tilewright.schedules import steps
-from tilewright.schedules.models import space
+from tilewright.schedules.models import parts, space
 from tilewright.schedules.models.blocking import Blocking, ceil_div, keeps_c, stages_c
 from tilewright.schedules.models.lone_panel import reads_a
-from tilewright.schedules.steps import batch_loops, knobs, parts, row_blocks, staged_sums
+from tilewright.schedules.steps import batch_loops, knobs, row_blocks, split_k, staged_sums
 from tilewright.spec import MatmulSpec
 from tilewright.targets.base import Target
 
@@ -84,7 +84,9 @@ def packed(spec: MatmulSpec, target: Target, blocking: Blocking) -> ir.Module:
 
         for ic: for pc: packed_a = ...; for jc: packed_b = ...; for jr, ir: ...
     """
-    whole, spec = spec, spec.inner if spec.has_rows else spec
+    given, sizes = spec, blocking
+    whole, blocking = parts.inside(spec, blocking)
+    spec = whole.inner if whole.has_rows else whole
     dot = target.dot(*spec.multiplied)
     # Panels hold whole groups of the elements that an instruction multiplies at once.
     kc, step = max(most(spec.k), blocking.kc) if spec.fused else blocking.kc, dot.step
@@ -112,8 +114,8 @@ def packed(spec: MatmulSpec, target: Target, blocking: Blocking) -> ir.Module:
     # Of a dynamic extent, nothing but a loop says how much a block has of it at most.
     m, n, k = ((_MANY if isinstance(extent, Dim) else extent) for extent in (spec.m, spec.n, spec.k))
     with steps.script() as script:
-        steps.record(script.functions, packed, p, target)
-        spec = parts.take_apart(script, spec, p.parts, target.lanes(spec.acc_type))
+        steps.record(script.functions, packed, replace(p, parts=sizes.parts), target)
+        split_k.take_apart(script, given, sizes.parts, target.lanes(spec.acc_type))
         staged = stages_c(spec, target, p)
         size = knobs.sizes(space.PACKED, whole, target, p, script.functions, padded=not staged, unit_of_k=step)
         loops = {

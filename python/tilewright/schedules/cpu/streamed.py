@@ -9,9 +9,9 @@ from tilewright.mlir import ir
 from tilewright.schedules import steps
 from tilewright.schedules.cpu import strips
 from tilewright.schedules.cpu.unpacked import register_tiles
-from tilewright.schedules.models import space, strip_form
+from tilewright.schedules.models import parts, space, strip_form
 from tilewright.schedules.models.blocking import Blocking, row_gap
-from tilewright.schedules.steps import batch_loops, parts
+from tilewright.schedules.steps import batch_loops, split_k
 from tilewright.spec import MatmulSpec
 from tilewright.targets.base import Target
 
@@ -46,15 +46,15 @@ def streamed(spec: MatmulSpec, target: Target, blocking: Blocking) -> ir.Module:
     With something done to the sums, it is done in the end, a vector at a time: ``C = epilogue(S)``, of which a C that is added
     to is an operand. Where extents are known only when the kernel is called, there is no S, and kc is all of K.
     """
-    p = blocking
     lanes = target.lanes(spec.acc_type)
     with steps.script() as script:
         functions = script.functions
-        steps.record(functions, streamed, p, target)
+        steps.record(functions, streamed, blocking, target)
+        split_k.take_apart(script, spec, blocking.parts, lanes)
+        spec, p = parts.inside(spec, blocking)
         if strip_form.takes(spec):
             strips.strips(script, spec, target, p)
             return script.module
-        spec = parts.take_apart(script, spec, p.parts, lanes)
         batch_loops.take_apart(script, spec)
         sums = spec
         if spec.prologue_a:

@@ -11,10 +11,10 @@ from tilewright.mlir import ir
 from tilewright.mlir.dialects.transform import memref
 from tilewright.schedules import steps
 from tilewright.schedules.decisions import Prefetch
-from tilewright.schedules.models import space
+from tilewright.schedules.models import parts, space
 from tilewright.schedules.models.blocking import Blocking, ceil_div
 from tilewright.schedules.models.register_tiles import lanes_for, last_lanes
-from tilewright.schedules.steps import batch_loops, knobs, parts
+from tilewright.schedules.steps import batch_loops, knobs, split_k
 from tilewright.spec import MatmulSpec
 from tilewright.targets.base import Target
 
@@ -40,7 +40,8 @@ def unpacked(spec: MatmulSpec, target: Target, blocking: Blocking) -> ir.Module:
     """
     with steps.script() as script:
         steps.record(script.functions, unpacked, blocking, target)
-        spec = parts.take_apart(script, spec, blocking.parts, target.lanes(spec.acc_type))
+        split_k.take_apart(script, spec, blocking.parts, target.lanes(spec.acc_type))
+        spec, blocking = parts.inside(spec, blocking)
         batch_loops.take_apart(script, spec)
         if _reads_weights(spec, target) or (blocking.order and spec.dynamic == ("m",)):
             steps.decide(script.functions, Prefetch("all"))

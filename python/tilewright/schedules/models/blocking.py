@@ -361,7 +361,10 @@ def unpacked_blocking(spec: MatmulSpec, target: Target, *, stands_for_open: bool
     if not stands_for_open:
         mr, nr = _interleaved_tile(spec, target) or (mr, nr)
     kc, deepest = max(spec.k, 1), depth(target, nr * spec.b_type.bytes)
-    if spec.m > mr and kc * nr * spec.b_type.bytes > target.l2.bytes * _PANEL_SHARE:
+    if target.rows_ahead:
+        deepest = min(deepest, max(rows_in(target.l2, spec.n * spec.b_type.bytes) // 2, KC_RANGE[0]))
+    waits = target.rows_ahead and kc > deepest
+    if spec.m > mr and (waits or kc * nr * spec.b_type.bytes > target.l2.bytes * _PANEL_SHARE):
         block = divisor(kc, deepest, dot.step)
         kc = block if 2 * block > deepest else kc
     sizes = Blocking(mr=mr, nr=nr, mc=max(spec.m, 1), nc=max(spec.n, 1), kc=kc)

@@ -18,12 +18,10 @@ _ROWS_TO_PACK_NARROW = 13
 """The same with fewer than 32 registers, whose narrow tiles each read a B from beyond L2 again. On Zen 3, f32, unpacked, streamed and
 packed, in GFLOP/s: 12 x 3000 x 2000 67, 59, 42; 16 x 2048 x 2048 45, 69, 48; 24 x 4096 x 1024 38, 64, 63."""
 _ROWS_TO_LEAVE_L2 = 128
-"""Rows from which, with fewer than 32 registers or on a core that waits for L2, a B of half of L2 is packed: a tile's strips come from L2
-for every few rows. On Cascade Lake, f32, unpacked and packed, in GFLOP/s, and where no array starts with a line: 320 x 320 x 320 129 and
-112, 106 and 118; 384 x 384 x 384 112 and 113, 97 and 118; 512 x 512 x 512 72 and 97, 59 and 102; 576 x 576 x 576 111 and 101, 93 and 105;
-64 x 384 x 384 109 and 88, 97 and 93. On Zen 3 with 512 KiB, f32, packed over unpacked, with 96, 200 and 400 rows, columns x depth:
-512 x 512 1.42, 1.36, 1.24; 2048 x 64 1.23, 1.64, 1.86; 300 x 300 1.08, 1.13, 1.18; 128 x 512 1.05, 1.11, 1.15; 256 x 256 0.96, 1.23,
-1.04; of smaller ones 200 x 200 0.93, 0.92, 0.94; 64 x 64 0.93, 0.94, 0.93."""
+"""Rows from which, with fewer than 32 registers, a B of half of L2 is packed: a tile's strips come from L2 for every few rows. On Zen 3 with
+512 KiB, f32, packed over unpacked, with 96, 200 and 400 rows, columns x depth: 512 x 512 1.42, 1.36, 1.24; 2048 x 64 1.23, 1.64, 1.86;
+300 x 300 1.08, 1.13, 1.18; 128 x 512 1.05, 1.11, 1.15; 256 x 256 0.96, 1.23, 1.04; of smaller ones 200 x 200 0.93, 0.92, 0.94; 64 x 64
+0.93, 0.94, 0.93."""
 _CROWDED = 2
 """Times as many rows of B as have a line each in L1, from which on as many rows of A repay packing it: rows of a power of two bytes are in
 the same sets. On Zen 3, unpacked and packed, in GFLOP/s, and those times: f32 16384 x 256 x 64 90, 93 (2), 1024 x 256 x 64 86, 96 (2),
@@ -34,13 +32,16 @@ _ROWS_STREAMED_NARROW = 16
 rows. On Zen 3, f32, streamed and packed, in GFLOP/s: 12, 24, 48 x 2048 x 2048 48 and 43, 51 and 60, 54 and 73; 12, 24, 48 x 4096 x 1024
 50 and 44, 57 and 59, 46 and 72; 12, 16, 24, 48 x 640 x 2720 62 and 51, 72 and 56, 67 and 65, 68 and 72; 16, 24, 48 x 1500 x 1500 52 and
 57, 60 and 67, 73 and 79; bf16 24 x 4096 x 1024 64 and 74."""
-_CROWDED_STREAMED = 16
-"""As many times, from which on a core that waits for L2 has B streamed for fewer rows. On Cascade Lake, f32, 24, 48, 96 rows, unpacked and
-streamed, in GFLOP/s, and those times: 512 x 512 (32) 46 and 55, 47 and 51, 48 and 56; 1024 x 256 (32) 62 and 94, 72 and 87, 86 and 106;
-1024 x 512 (64) 36 and 84, 45 and 104, 56 and 102; 256 x 1024 (32) 81 and 107, 83 and 113, 83 and 114; 768 x 512 (16) 76 and 92, 91 and
-88, 101 and 95; 640 x 512 (8) 76 and 94, 103 and 95, 107 and 95; where no array starts with a line 0.9 to 2.0 times as fast."""
-_MOST_ONCE = 12
-"""Rows for which unpacked tiles go through B once. There, unpacked and streamed: 12 x 600 x 600 71 and 58, 24 x 600 x 600 39 and 48."""
+_READS, _WIDE, _STRIPS = 110, 512, 150
+"""Where a core waits for what L2 delivers, and B is half of L2 and more, packing repays if each element of A and B is read so many times, the
+harmonic mean of M and N halved; or if there are more columns than the second number, and rows times what B takes of L2 are more than the
+third. Measured on Cascade Lake in f32, 371 products of 20 to 256 rows, 128 to 3072 columns and K 256 to 4096, the geometric mean of arrays
+that start with a line and that do not: 0.988 of the better one of packed, unpacked and streamed; by rules for other cores 0.91."""
+_MOST_STREAMED = 8
+"""Rows for which such a core goes through B once, beside a single one, from `ROWS_IN_L3` on. There, unpacked and streamed, in GFLOP/s:
+2 x 1024 x 2048 15 and 11, 4 x 512 x 4096 35 and 26, 4 x 768 x 2048 26 and 29; 6 x 1000 x 2048 35 and 43, 8 x 512 x 1024 40 and
+50, 8 x 1024 x 1024 31 and 38, 8 x 3072 x 1000 37 and 38; 12 x 1000 x 1000 61 and 50, 12 x 2048 x 512 63 and 52, 16 x 1024 x 1024 65 and
+51, 16 x 2048 x 1000 62 and 44, 32 x 1024 x 1024 72 and 81, 64 x 128 x 1024 125 and 61."""
 _PACKING_CYCLES = 0.3
 """Cycles to pack a byte of B: 12 GB/s on Zen 4, from the last-level cache as from memory, because panels are narrow."""
 _PREFETCHED_CYCLES = 0.05
@@ -153,7 +154,8 @@ def _goes_through_b_once(spec: MatmulSpec, target: Target, *, overlaps: bool) ->
         return False
     if spec.widens:
         return _streaming_narrow_pays(spec, target)
-    if is_one_panel(spec, target):
+    few = spec.m == 1 or streamed_blocks.ROWS_IN_L3 <= spec.m <= _MOST_STREAMED
+    if is_one_panel(spec, target) or (target.rows_ahead and not few):
         return False
     b_bytes = spec.k * spec.n * element.bytes
     if not _copies_b(spec, target):
@@ -248,7 +250,7 @@ def _least_streamed(spec: MatmulSpec, target: Target) -> int:
         return held_bytes(target) // 2
     if spec.m < streamed_blocks.ROWS_IN_L3:
         return held_bytes(target) // 4
-    return target.l2.bytes // 2 if _waits_for(spec, target) else blocking.NEAR * target.l2.bytes
+    return blocking.NEAR * target.l2.bytes
 
 
 def _cycles(target: Target, sizes: Blocking, lanes: int) -> float:
@@ -276,27 +278,24 @@ def _copies_b(spec: MatmulSpec, target: Target) -> bool:
     b_bytes = spec.k * spec.n * element.bytes
     # From memory, nothing fetches a tile's rows of B ahead of their use: packing does, where nothing goes through B once.
     far = spec.a_transposed and b_bytes >= held_bytes(target) // 2
+    if target.rows_ahead and not far:
+        return _outweighs_strips(spec, b_bytes / target.l2.bytes)
     narrow = target.vector_registers < register_tiles.MANY_REGISTERS
-    if (narrow or target.rows_ahead) and spec.rows_of_b >= _ROWS_TO_LEAVE_L2 and not spec.b_transposed:
-        return (narrow and _is_crowded(spec, target, _CROWDED)) or b_bytes >= target.l2.bytes // 2
+    if narrow and spec.rows_of_b >= _ROWS_TO_LEAVE_L2 and not spec.b_transposed:
+        return _is_crowded(spec, target, _CROWDED) or b_bytes >= target.l2.bytes // 2
     least = _ROWS_TO_PACK_NARROW if narrow else ROWS_TO_PACK
     return spec.rows_of_b >= (_ROWS_FROM_MEMORY if far else least) and _is_far(spec, target)
 
 
+def _outweighs_strips(spec: MatmulSpec, part: float) -> bool:
+    """Whether packing a B that takes such a part of L2 costs less than waiting for its strips, tile after tile."""
+    m, n = spec.rows_of_b, spec.n
+    return part >= 1 / 2 and (m * n > _READS * (m + n) or (n > _WIDE and m * part > _STRIPS))
+
+
 def _is_far(spec: MatmulSpec, target: Target) -> bool:
     """Whether panels of B, unpacked, come from so far beyond L2 that they are better packed or streamed."""
-    b_bytes = spec.k * spec.n * spec.acc_type.bytes
-    return b_bytes > blocking.NEAR * target.l2.bytes or (b_bytes >= target.l2.bytes // 2 and _waits_for(spec, target))
-
-
-def _waits_for(spec: MatmulSpec, target: Target) -> bool:
-    """Whether a core waits for a B that comes from L2, for each few rows: rows of it in the same sets, or more than two tiles of A's.
-
-    Of a B that is in no cache's way, tiles of many rows are few, and prefetches hide what it takes.
-    """
-    return bool(target.rows_ahead) and (
-        _MOST_ONCE < spec.m < ROWS_TO_PACK or _is_crowded(spec, target, _CROWDED_STREAMED)
-    )
+    return spec.k * spec.n * spec.acc_type.bytes > blocking.NEAR * target.l2.bytes
 
 
 def _is_crowded(spec: MatmulSpec, target: Target, times: int) -> bool:

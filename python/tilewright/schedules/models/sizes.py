@@ -65,7 +65,7 @@ class Blocking:
         """
         for field in fields(self):
             size = getattr(self, field.name)
-            least = 1 if field.default is MISSING else 0
+            least = 1 if field.default in (MISSING, 1) else 0
             most = _MOST.get(field.name, MAX_SIZE)
             if not isinstance(size, int) or isinstance(size, bool) or not least <= size <= most:
                 raise ScheduleError(

@@ -14,7 +14,7 @@ from math import factorial
 from typing import Any, Generic, TypeVar
 
 from tilewright.dims import Dim, Extent
-from tilewright.schedules.models import blocking, prefetching, register_tiles, tiles
+from tilewright.schedules.models import blocking, parts, prefetching, register_tiles, tiles
 from tilewright.schedules.models.blocking import Blocking, ceil_div, even
 from tilewright.spec import MatmulSpec
 from tilewright.targets.base import Target
@@ -137,6 +137,7 @@ def _packed_tile(spec: MatmulSpec, target: Target, sizes: Blocking) -> Options:
 
 
 def _packed_kc(spec: MatmulSpec, target: Target, sizes: Blocking) -> Options:
+    spec, sizes = parts.inside(spec, sizes)
     k = max(int(spec.k), 1)
     if spec.fused or _is_fixed(spec):
         return ()
@@ -170,6 +171,7 @@ def _unpacked_tile(spec: MatmulSpec, target: Target, sizes: Blocking) -> Options
 
 
 def _unpacked_kc(spec: MatmulSpec, target: Target, sizes: Blocking) -> Options:
+    spec, sizes = parts.inside(spec, sizes)
     if spec.fused or spec.deterministic:
         return ()
     k, step = max(int(spec.k), 1), target.dots(*spec.multiplied)[-1].step
@@ -177,6 +179,7 @@ def _unpacked_kc(spec: MatmulSpec, target: Target, sizes: Blocking) -> Options:
 
 
 def _streamed_kc(spec: MatmulSpec, target: Target, sizes: Blocking) -> Options:
+    spec, sizes = parts.inside(spec, sizes)
     if spec.fused or spec.deterministic:
         return ()
     step = target.dots(*spec.multiplied)[-1].step
@@ -197,6 +200,7 @@ def _along_k_tile(spec: MatmulSpec, target: Target, sizes: Blocking) -> Options:
 
 def _unroll(spec: MatmulSpec, target: Target, sizes: Blocking) -> Options:
     """Steps of an iteration, of which a block of K has two iterations at least; tile instructions have no loop of vectors."""
+    spec, sizes = parts.inside(spec, sizes)
     dot = target.dot(*spec.multiplied)
     if dot.is_tile:
         return ()
@@ -206,6 +210,7 @@ def _unroll(spec: MatmulSpec, target: Target, sizes: Blocking) -> Options:
 
 def _unroll_along_k(spec: MatmulSpec, target: Target, sizes: Blocking) -> Options:
     """The same of steps that are as long as a vector."""
+    spec, sizes = parts.inside(spec, sizes)
     dot = target.dot_along_k(spec.a_type.name, spec.b_type.name)
     step = target.lanes(spec.acc_type) * (1 if dot is None else dot.depth)
     return [(each,) for each in _STEPS if 2 * each * step <= int(spec.k)]
@@ -216,6 +221,10 @@ def _across(spec: MatmulSpec, target: Target, sizes: Blocking) -> Options:
     if sizes.threads == 1:
         return ()
     return [(each,) for each in range(sizes.threads + 1) if each == 0 or sizes.threads % each == 0]
+
+
+def _parts(spec: MatmulSpec, target: Target, sizes: Blocking) -> Options:
+    return [(each,) for each in parts.options(spec, target)]
 
 
 def both_loops(spec: MatmulSpec, sizes: Blocking) -> bool:
@@ -231,6 +240,7 @@ def block_loops(spec: MatmulSpec, target: Target, sizes: Blocking) -> list[str]:
     A packed B that others share has the order of its panels in its format. Blocks of whole rows, and of a batch that shares its B, are
     around what they share, and slices are prefetched into tile registers' loops as they are.
     """
+    spec, sizes = parts.inside(spec, sizes)
     shared = len(spec.b_axes) < len(spec.batch)
     if spec.dynamic or spec.has_rows or spec.b_packed or shared or target.dot(*spec.multiplied).is_tile:
         return []
@@ -245,6 +255,7 @@ def _packed_nest(spec: MatmulSpec, target: Target, sizes: Blocking) -> Options:
 
 def _strip_nest(spec: MatmulSpec, target: Target, sizes: Blocking) -> Options:
     """Either of the loops over strips of B and blocks of K."""
+    spec, sizes = parts.inside(spec, sizes)
     return [(0,), (1,)] if sizes.nc < spec.n and sizes.kc < spec.k else ()
 
 
@@ -261,8 +272,11 @@ LOWERED = ("unroll", "ahead", "rows_ahead", "across")
 """The sizes that the lowering of a function goes by."""
 ORDERS = ("order", "nest")
 """The choices that are orders of loops, and no sizes."""
+FIXED = (*ORDERS, "parts")
+"""The choices that are no knobs: a schedule's text leaves orders open as alternatives, and how K is split not at all."""
 _UNROLL, _ORDER = Axis(("unroll",), _unroll, minor=True), Axis(("order",), _order, minor=True)
 _ACROSS = Axis(("across",), _across, minor=True)
+_PARTS = Axis(("parts",), _parts, lambda spec, target, sizes: parts.fitted(spec, sizes), minor=True)
 _IN_PLACE = Axis(("ahead",), prefetching.in_place, minor=True)
 _ROWS_AHEAD = Axis(("rows_ahead",), prefetching.rows_ahead, minor=True)
 PACKED = (
@@ -275,10 +289,11 @@ PACKED = (
     Axis(("nest",), _packed_nest, minor=True, ranked=False),
     Axis(("ahead",), prefetching.packed, minor=True),
     _ACROSS,
+    _PARTS,
 )
 """The axes of `packed`. Where B comes packed, its panels are as the model has them: kernels of every M share them."""
 _ROWS = Axis(("mr", "nr"), _unpacked_tile)
-UNPACKED = (_ROWS, Axis(("kc",), _unpacked_kc), _UNROLL, _ORDER, _IN_PLACE, _ROWS_AHEAD, _ACROSS)
+UNPACKED = (_ROWS, Axis(("kc",), _unpacked_kc), _UNROLL, _ORDER, _IN_PLACE, _ROWS_AHEAD, _ACROSS, _PARTS)
 """The axes of `unpacked`."""
 STREAMED = (
     _ROWS,
@@ -290,9 +305,17 @@ STREAMED = (
     Axis(("ahead",), prefetching.streamed, minor=True),
     _ROWS_AHEAD,
     _ACROSS,
+    _PARTS,
 )
 """The axes of `streamed`."""
-ALONG_K = (Axis(("mr",), _along_k_tile), Axis(("unroll",), _unroll_along_k, minor=True), _ORDER, _IN_PLACE, _ACROSS)
+ALONG_K = (
+    Axis(("mr",), _along_k_tile),
+    Axis(("unroll",), _unroll_along_k, minor=True),
+    _ORDER,
+    _IN_PLACE,
+    _ACROSS,
+    _PARTS,
+)
 """The axes of `inner_product`."""
 
 

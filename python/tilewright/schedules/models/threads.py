@@ -24,7 +24,7 @@ still waits for work in a loop, and 30 µs when it sleeps and has to be woken. T
 _BYTES_PER_CYCLE = 8
 """What a core streams from memory, at most: the time of products that read much and compute little."""
 _UNEVEN = 1.15
-"""Times its share of a batch that one thread may get: less than parallel regions in each product cost."""
+"""Times its share of a batch, or of K, that one thread may get: less than parallel regions in each product cost."""
 _SMALL = 1 << 20
 """Multiply-adds, 10 µs of one core, below which threads gain little from sharing one product."""
 _NARROW = 32
@@ -61,6 +61,11 @@ def take_matrices(spec: MatmulSpec, threads: int) -> bool:
         return False
     is_even = ceil_div(spec.matrices, threads) * threads <= spec.matrices * _UNEVEN
     return is_even or spec.flops / 2 < _SMALL * spec.matrices
+
+
+def take_parts(parts: int, threads: int) -> bool:
+    """Whether threads share the parts that K is split into, and not the product of each: where there are enough for all."""
+    return parts > 1 and ceil_div(parts, threads) * threads <= parts * _UNEVEN
 
 
 def used(spec: MatmulSpec, target: Target, threads: int) -> int:

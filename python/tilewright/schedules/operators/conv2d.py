@@ -8,6 +8,7 @@ from dataclasses import replace
 from functools import partial
 from math import gcd
 
+from tilewright.errors import ScheduleError
 from tilewright.operator_specs.conv2d import Conv2dSpec
 from tilewright.schedules import make, select
 from tilewright.schedules.models.blocking import Blocking, ceil_div, even, rows_in_l1
@@ -31,18 +32,30 @@ def plan(
     """The plan of the product of one group.
 
     That of one row and column of the filter is a product as any other. Others are always packed: it is packing that reads
-    their patches.
+    their patches. K, of which a patch is made in every part, is one.
 
     Raises:
         ScheduleError: A parameter is unknown, or wrong.
     """
+    if parameters.get("parts", 1) != 1:
+        raise ScheduleError(
+            f"parts is {parameters['parts']!r}", where="schedule parameters", expected="1, of a convolution"
+        )
+    made = _plan(spec, product, target, {**parameters, "parts": 1}, threads)
+    return replace(made, sized_by_user=bool(parameters))
+
+
+def _plan(
+    spec: Conv2dSpec, product: MatmulSpec, target: Target, parameters: Mapping[str, int], threads: int
+) -> make.Plan:
+    """The plan with parameters that say at least that K is one part."""
     if spec.is_pointwise:
-        chosen = make.make(product, target, None, parameters or None, threads)
+        chosen = make.make(product, target, None, parameters, threads)
         sizes = {**_dividing(product, target, chosen), **parameters}
-        return make.make(product, target, chosen.name, sizes, threads) if sizes else chosen
+        return make.make(product, target, chosen.name, sizes, threads)
     sizes = dict(parameters)
     if "kc" not in sizes:
-        sized = partial(select.sized, select.PANELS, product, target, parameters or None, threads)
+        sized = partial(select.sized, select.PANELS, product, target, parameters, threads)
         blocking = sized().parameters
         if reads_a(product, target, blocking) and product.m > blocking.mr:
             # Patches are packed: computing where an element is takes longer than moving it.
@@ -52,12 +65,12 @@ def plan(
         if blocking.kc < product.k:
             # Blocks begin where a vector of channels does.
             sizes["kc"] = ceil_div(blocking.kc, unit := _together(spec)) * unit
-    return make.make(product, target, select.PANELS, sizes or None, threads)
+    return make.make(product, target, select.PANELS, sizes, threads)
 
 
 def axes(spec: Conv2dSpec, strategy: str) -> tuple[Axis[MatmulSpec, Target, Blocking], ...]:
     """Which sizes of a convolution's product may vary: those of its strategy, in blocks of K that begin where a vector of channels does."""
-    found = select.row(strategy).axes
+    found = tuple(each for each in select.row(strategy).axes if each.sizes != ("parts",))
     if spec.is_pointwise:
         return found
     whole = {each: replace(each, options=partial(_of_whole_channels, each, _together(spec))) for each in found}

@@ -198,7 +198,7 @@ def _open(
                 options = space.kept(options, size, extents[name], padded=padded)
                 options = space.kept(options, size, around.get(name, extents[name]), padded=padded)
                 options = [each for each in options if (each % unit == 0) == (size % unit == 0)]
-            if len(options) > 1 and name not in space.ORDERS:
+            if len(options) > 1 and name not in space.FIXED:
                 found[name] = knob(name, options, size)
     predicates = transform.MatchCmpIPredicate
     for small, large in (("mr", "mc"), ("nr", "nc")):

@@ -3,8 +3,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from tilewright.mlir import ir
 from tilewright.mlir.dialects import transform
 from tilewright.mlir.dialects.transform import structured, vector
@@ -15,12 +13,12 @@ from tilewright.spec import MatmulSpec
 _PARTS = "parts"
 PARTS = f"{steps.MARK}{_PARTS}"
 """Attribute of the loop over parts of K."""
-_SUM = "sum_of_parts"
-"""Mark of the op that makes C of the parts' sums."""
+_SUM, _RESULT = "sum_of_parts", "result_of_parts"
+"""Marks of the op that adds up the parts' sums, and of what is done to that."""
 
 
-def take_apart(script: steps.Script, spec: MatmulSpec, parts: int, lanes: int) -> MatmulSpec:
-    """Makes a loop over parts of K, and leaves the product of one part inside of it. Returns the spec of that: its sums, and no more.
+def take_apart(script: steps.Script, spec: MatmulSpec, parts: int, lanes: int) -> None:
+    """Makes a loop over parts of K, and leaves the product of one part inside of it, as if it were alone.
 
     Before: ``C = 0; C += A * B``. After, with K in `parts` of k each::
 
@@ -30,21 +28,20 @@ def take_apart(script: steps.Script, spec: MatmulSpec, parts: int, lanes: int) -
     with all that is done to C's sums. Nothing is done with one part.
     """
     if parts == 1:
-        return spec
+        return
     kind, functions = transform.AnyOpType.get(), script.functions
     product = steps.match_product(functions, spec)
     split = structured.SplitReductionOp(kind, kind, kind, kind, product, split_factor=parts, insert_split_dimension=0)
-    total = steps.match_result(script, spec) if spec.fused else split.combining_linalg_op
-    steps.mark(total, _SUM)
+    steps.mark(split.combining_linalg_op, _SUM)
+    if spec.fused:
+        steps.mark(steps.match_result(script, spec), _RESULT)
     _, loop = steps.tile_with_producers(split.split_linalg_op, [1, 0, 0, 0])
     steps.mark(loop, _PARTS)
     batch_loops.drop_dimensions(loop, 1)
     steps.merge_slices(functions)
-    one = replace(spec.plain_sums, k=int(spec.k) // parts)
     if spec.a_type.kind == spec.b_type.kind:  # It is a `linalg.matmul` again.
         structured.structured_specialize(kind, _generics(functions))
     _add_up(functions, spec, lanes)
-    return one
 
 
 def _generics(functions: steps.Handle) -> steps.Handle:
@@ -60,7 +57,8 @@ def _generics(functions: steps.Handle) -> steps.Handle:
 
 def _add_up(functions: steps.Handle, spec: MatmulSpec, lanes: int) -> None:
     """Adds the parts' sums up, row by row in vectors of `lanes` elements, with all that is done to them."""
-    total, outer = steps.match_marked(functions, _SUM), [] if spec.fused else [0]
+    marks, outer = ([_RESULT, _SUM], []) if spec.fused else ([_SUM], [0])
+    total = steps.match_marked(functions, marks[0])
     if spec.m > 1:
         total, _ = steps.tile_with_producers(total, [*outer, 1, 0])
     if spec.n > lanes:
@@ -68,7 +66,8 @@ def _add_up(functions: steps.Handle, spec: MatmulSpec, lanes: int) -> None:
         if spec.n % lanes:
             steps.peel(over)
     steps.clean(functions)
-    steps.vectorize(steps.match_marked(functions, _SUM))
+    for mark in marks:
+        steps.vectorize(steps.match_marked(functions, mark))
 
     def sums_of_vectors() -> None:
         parallel = vector.VectorMultiReductionLowering.InnerParallel
