@@ -55,19 +55,41 @@ def test_strategy(shape, strategy):
         ((256, 256, 256), "unpacked", 4),
         ((384, 384, 384), "packed", 0),
         ((127, 384, 384), "unpacked", 4),
-        ((127, 512, 512), "streamed", 4),  # whose rows share sets of L1
-        ((24, 600, 600), "streamed", 0),  # in blocks of which L1 holds a strip
-        ((12, 600, 600), "unpacked", 4),
+        ((96, 1536, 1024), "packed", 0),  # each element is read often
+        ((512, 128, 4096), "unpacked", 4),  # and here not
+        ((64, 1000, 2048), "packed", 0),  # many strips
+        ((64, 448, 4096), "unpacked", 4),  # few strips
+        ((8, 1024, 1024), "streamed", 4),
+        ((4, 1024, 1024), "unpacked", 4),
+        ((12, 1024, 1024), "unpacked", 4),
         ((512, 512, 512), "packed", 0),
     ],
     ids=str,
 )
 def test_a_core_that_waits_for_l2(shape, strategy, ahead):
-    """It prefetches rows of B, and packs sooner."""
+    """It prefetches rows of B, and packs where that costs less than waiting."""
     found = choice(*shape, target=get("cascadelake"))
     assert (found.strategy, found.parameters.rows_ahead) == (strategy, ahead)
     assert choice(*shape, target=get("znver5")).parameters.rows_ahead == 0
-    assert choice(*shape, target=replace(get("cascadelake"), rows_ahead=0)).strategy == "unpacked"
+
+
+@pytest.mark.parametrize(
+    ("shape", "depth"),
+    [
+        ((64, 256, 1024), 512),  # rows of 1 KiB: L2 has 16 lines each for 1024 of them
+        ((64, 512, 1024), 256),
+        ((64, 1024, 512), 128),
+        ((64, 2048, 512), 128),  # less is not worth it
+        ((64, 384, 1024), 512),
+        ((64, 384, 384), 384),
+    ],
+    ids=str,
+)
+def test_strips_that_it_waits_for_stay_in_l2(shape, depth):
+    """A strip of B is no deeper than half of the lines that L2 has for its rows."""
+    spec = tw.MatmulSpec(*shape)
+    assert blocking.unpacked_blocking(spec, get("cascadelake")).kc == depth
+    assert blocking.unpacked_blocking(spec, replace(get("cascadelake"), rows_ahead=0)).kc >= depth
 
 
 def test_rows_are_prefetched_into_l1():

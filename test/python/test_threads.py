@@ -17,7 +17,8 @@ from tilewright.mlir import ir
 from tilewright.mlir.dialects import func
 from tilewright.schedules import make, select
 from tilewright.schedules.cpu.unpacked import unpacked
-from tilewright.schedules.models.threads import MOST, take_matrices, used, widened
+from tilewright.schedules.models.blocking import widened
+from tilewright.schedules.models.threads import MOST, take_matrices, used
 from tilewright.schedules.steps.batch_loops import ENTRIES
 from tilewright.targets import registry
 
@@ -230,7 +231,7 @@ def test_entries_are_independent_where_their_loop_carries_c_alone(carried, expec
         module = ir.Module.parse(text)
         function = next(iter(module.body.operations))
         assert isinstance(function, func.FuncOp)
-        privatization.mark(function)
+        privatization.mark(function, 2, entries=True)
         (loop,) = (op for op in function.entry_block.operations if op.operation.name == "scf.for")
         assert privatization.is_taken_in_turn(loop.operation) != expected
 

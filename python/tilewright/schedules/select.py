@@ -32,7 +32,6 @@ from tilewright.schedules.models import (
 )
 from tilewright.schedules.models.blocking import Blocking
 from tilewright.schedules.models.open_extents import Variant
-from tilewright.schedules.models.threads import in_strips, take_matrices, take_parts, widened
 from tilewright.spec import MatmulSpec
 from tilewright.targets.base import Target
 
@@ -71,7 +70,7 @@ class Row:
     purpose: str
     fits: Callable[[MatmulSpec], bool] = pays.is_plain
     pays: Callable[[MatmulSpec, Target], bool] = lambda spec, target: True
-    shared: Callable[[Blocking, MatmulSpec, int], Blocking] = widened
+    shared: Callable[[Blocking, MatmulSpec, int], Blocking] = blocking.widened
     threaded: bool = True
     needs: str = ""
     tile: Literal["panels", "rows", ""] = ""
@@ -135,7 +134,7 @@ STRATEGIES: Mapping[str, Row] = {
         "products with few rows and a B that no cache holds",
         fits=lambda spec: _fuses_vectors(spec, along_k=False),
         pays=pays.streaming,
-        shared=in_strips,
+        shared=streamed_blocks.in_strips,
         tile="rows",
         takes=open_extents.takes_streamed,
         variants=open_extents.streamed,
@@ -292,9 +291,9 @@ def sized(
     _check_lowered(name, overrides or {})
     split = _parts(name, spec, target, overrides or {}, whole=typical)
     each, _ = parts.inside(spec, Blocking(mr=1, nr=1, mc=1, nc=1, kc=1, parts=split))
-    sharing = 1 if take_matrices(spec, threads) or take_parts(split, threads) else threads
     model = (typical and chosen.typical) or chosen.sizes
-    sizes = replace(chosen.shared(model(each, target), each, sharing), parts=split)
+    sizes = chosen.shared(model(each, target), each, parts.sharing(spec, split, threads))
+    sizes = replace(sizes, parts=split)
     found = sizes.replaced(overrides or {})
     if found.threads != sizes.threads:
         raise ScheduleError(
@@ -320,7 +319,9 @@ def _parts(name: str, spec: MatmulSpec, target: Target, given: Mapping[str, int]
         raise ScheduleError(
             f"parts is {given['parts']!r}",
             where="schedule parameters",
-            expected=f"what splits K = {spec.k} into equal parts of whole steps" if splits and parts.can_split(spec) else "1",
+            expected=f"what splits K = {spec.k} into equal parts of whole steps"
+            if splits and parts.can_split(spec)
+            else "1",
             remedy="Leave parts to the model",
         )
     return given["parts"]

@@ -13,7 +13,7 @@ from tilewright.errors import ScheduleError
 from tilewright.mlir import ir
 from tilewright.schedules import steps
 from tilewright.schedules.cpu import unpacked
-from tilewright.schedules.models import code_tables, far_columns, few_columns, parts, space
+from tilewright.schedules.models import code_tables, far_columns, few_columns, space
 from tilewright.schedules.models.blocking import Blocking, row_gap
 from tilewright.schedules.steps import along_k, batch_loops, knobs, split_k
 from tilewright.spec import MatmulSpec
@@ -54,20 +54,18 @@ def inner_product(spec: MatmulSpec, target: Target, blocking: Blocking) -> ir.Mo
             expected="a static N and K, of which a transposed copy is made, one column, or a B that is stored transposed",
             remedy="Use strategy unpacked or packed",
         )
-    whole, sizes = spec, blocking
-    spec, p = parts.inside(spec, blocking)
-    few = few_columns.pays(spec, target)
-    dot = target.dot_along_k(spec.a_type.name, spec.b_type.name)
     lanes = target.lanes(spec.acc_type)
-    table = code_tables.table(spec, target)
-    step = lanes * (1 if dot is None else dot.depth) if table is None else table.block
-    if table is None and spec.prologue_b:  # Elements that are widened fill a register as they are stored.
-        step = max(step, min(target.vector_bits // spec.b_stored.bits, most(spec.k) // step * step))
-    far = far_columns.count(spec, target)
     with steps.script() as script:
         functions = script.functions
-        steps.record(functions, inner_product, sizes, target)
-        split_k.take_apart(script, whole, sizes.parts, lanes)
+        steps.record(functions, inner_product, blocking, target)
+        spec, p = split_k.take_apart(script, spec, blocking, lanes)
+        few = few_columns.pays(spec, target)
+        dot = target.dot_along_k(spec.a_type.name, spec.b_type.name)
+        table = code_tables.table(spec, target)
+        step = lanes * (1 if dot is None else dot.depth) if table is None else table.block
+        if table is None and spec.prologue_b:  # Elements that are widened fill a register as they are stored.
+            step = max(step, min(target.vector_bits // spec.b_stored.bits, most(spec.k) // step * step))
+        far = far_columns.count(spec, target)
         size_of = knobs.sizes(space.ALONG_K, spec, target, p, functions)
         batch_loops.take_apart(script, spec)
         staged = spec.b_packed or not spec.b_transposed

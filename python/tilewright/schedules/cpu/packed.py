@@ -115,7 +115,7 @@ def packed(spec: MatmulSpec, target: Target, blocking: Blocking) -> ir.Module:
     m, n, k = ((_MANY if isinstance(extent, Dim) else extent) for extent in (spec.m, spec.n, spec.k))
     with steps.script() as script:
         steps.record(script.functions, packed, replace(p, parts=sizes.parts), target)
-        split_k.take_apart(script, given, sizes.parts, target.lanes(spec.acc_type))
+        split_k.take_apart(script, given, sizes, target.lanes(spec.acc_type))
         staged = stages_c(spec, target, p)
         size = knobs.sizes(space.PACKED, whole, target, p, script.functions, padded=not staged, unit_of_k=step)
         loops = {

@@ -9,7 +9,7 @@ from tilewright.mlir import ir
 from tilewright.schedules import steps
 from tilewright.schedules.cpu import strips
 from tilewright.schedules.cpu.unpacked import register_tiles
-from tilewright.schedules.models import parts, space, strip_form
+from tilewright.schedules.models import space, strip_form
 from tilewright.schedules.models.blocking import Blocking, row_gap
 from tilewright.schedules.steps import batch_loops, split_k
 from tilewright.spec import MatmulSpec
@@ -50,8 +50,7 @@ def streamed(spec: MatmulSpec, target: Target, blocking: Blocking) -> ir.Module:
     with steps.script() as script:
         functions = script.functions
         steps.record(functions, streamed, blocking, target)
-        split_k.take_apart(script, spec, blocking.parts, lanes)
-        spec, p = parts.inside(spec, blocking)
+        spec, p = split_k.take_apart(script, spec, blocking, lanes)
         if strip_form.takes(spec):
             strips.strips(script, spec, target, p)
             return script.module

@@ -11,7 +11,7 @@ from tilewright.mlir import ir
 from tilewright.mlir.dialects.transform import memref
 from tilewright.schedules import steps
 from tilewright.schedules.decisions import Prefetch
-from tilewright.schedules.models import parts, space
+from tilewright.schedules.models import space
 from tilewright.schedules.models.blocking import Blocking, ceil_div
 from tilewright.schedules.models.register_tiles import lanes_for, last_lanes
 from tilewright.schedules.steps import batch_loops, knobs, split_k
@@ -40,8 +40,7 @@ def unpacked(spec: MatmulSpec, target: Target, blocking: Blocking) -> ir.Module:
     """
     with steps.script() as script:
         steps.record(script.functions, unpacked, blocking, target)
-        split_k.take_apart(script, spec, blocking.parts, target.lanes(spec.acc_type))
-        spec, blocking = parts.inside(spec, blocking)
+        spec, blocking = split_k.take_apart(script, spec, blocking, target.lanes(spec.acc_type))
         batch_loops.take_apart(script, spec)
         if _reads_weights(spec, target) or (blocking.order and spec.dynamic == ("m",)):
             steps.decide(script.functions, Prefetch("all"))

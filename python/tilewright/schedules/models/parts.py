@@ -56,6 +56,11 @@ def count(spec: MatmulSpec, target: Target) -> int:
     return max(options(spec, target, most), key=lambda each: (each & -each, each))
 
 
+def sharing(spec: MatmulSpec, parts: int, count: int) -> int:
+    """How many of `count` threads share the loops of one product: one, where they take entries of a batch or parts of K instead."""
+    return 1 if threads.take_matrices(spec, count) or threads.take_parts(parts, count) else count
+
+
 def inside(spec: MatmulSpec, sizes: Blocking) -> tuple[MatmulSpec, Blocking]:
     """The product of one part, its sums and no more, and its sizes."""
     if sizes.parts == 1:

@@ -18,10 +18,10 @@ _ROWS_TO_PACK_NARROW = 13
 """The same with fewer than 32 registers, whose narrow tiles each read a B from beyond L2 again. On Zen 3, f32, unpacked, streamed and
 packed, in GFLOP/s: 12 x 3000 x 2000 67, 59, 42; 16 x 2048 x 2048 45, 69, 48; 24 x 4096 x 1024 38, 64, 63."""
 _ROWS_TO_LEAVE_L2 = 128
-"""Rows from which, with fewer than 32 registers, a B of half of L2 is packed: a tile's strips come from L2 for every few rows. On Zen 3 with
-512 KiB, f32, packed over unpacked, with 96, 200 and 400 rows, columns x depth: 512 x 512 1.42, 1.36, 1.24; 2048 x 64 1.23, 1.64, 1.86;
-300 x 300 1.08, 1.13, 1.18; 128 x 512 1.05, 1.11, 1.15; 256 x 256 0.96, 1.23, 1.04; of smaller ones 200 x 200 0.93, 0.92, 0.94; 64 x 64
-0.93, 0.94, 0.93."""
+"""Rows from which, with fewer than 32 registers, a B of half of L2 is packed: a tile's strips come from L2 for every few rows. On Zen 3
+with 512 KiB, f32, packed over unpacked, with 96, 200 and 400 rows, columns x depth: 512 x 512 1.42, 1.36, 1.24; 2048 x 64 1.23, 1.64,
+1.86; 300 x 300 1.08, 1.13, 1.18; 128 x 512 1.05, 1.11, 1.15; 256 x 256 0.96, 1.23, 1.04; of smaller ones 200 x 200 0.93, 0.92, 0.94;
+64 x 64 0.93, 0.94, 0.93."""
 _CROWDED = 2
 """Times as many rows of B as have a line each in L1, from which on as many rows of A repay packing it: rows of a power of two bytes are in
 the same sets. On Zen 3, unpacked and packed, in GFLOP/s, and those times: f32 16384 x 256 x 64 90, 93 (2), 1024 x 256 x 64 86, 96 (2),
@@ -33,10 +33,11 @@ rows. On Zen 3, f32, streamed and packed, in GFLOP/s: 12, 24, 48 x 2048 x 2048 4
 50 and 44, 57 and 59, 46 and 72; 12, 16, 24, 48 x 640 x 2720 62 and 51, 72 and 56, 67 and 65, 68 and 72; 16, 24, 48 x 1500 x 1500 52 and
 57, 60 and 67, 73 and 79; bf16 24 x 4096 x 1024 64 and 74."""
 _READS, _WIDE, _STRIPS = 110, 512, 150
-"""Where a core waits for what L2 delivers, and B is half of L2 and more, packing repays if each element of A and B is read so many times, the
-harmonic mean of M and N halved; or if there are more columns than the second number, and rows times what B takes of L2 are more than the
-third. Measured on Cascade Lake in f32, 371 products of 20 to 256 rows, 128 to 3072 columns and K 256 to 4096, the geometric mean of arrays
-that start with a line and that do not: 0.988 of the better one of packed, unpacked and streamed; by rules for other cores 0.91."""
+"""Where a core waits for what L2 delivers, and B is half of L2 and more, packing repays if each element of A and B is read so many times,
+half of the harmonic mean of M and N; or if there are more columns than the second number, and rows times the part of L2 that B takes are
+more than the third. Measured on Cascade Lake in f32, 371 products of 20 to 256 rows, 128 to 3072 columns and K from 256 to 4096, in arrays
+that start with a line and in others: 0.988 of the best of packed, unpacked and streamed in the geometric mean; by other cores' rules
+0.91."""
 _MOST_STREAMED = 8
 """Rows for which such a core goes through B once, beside a single one, from `ROWS_IN_L3` on. There, unpacked and streamed, in GFLOP/s:
 2 x 1024 x 2048 15 and 11, 4 x 512 x 4096 35 and 26, 4 x 768 x 2048 26 and 29; 6 x 1000 x 2048 35 and 43, 8 x 512 x 1024 40 and

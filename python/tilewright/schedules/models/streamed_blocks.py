@@ -140,3 +140,14 @@ def _takes_blocks(spec: MatmulSpec, target: Target) -> bool:
     if target.fma_per_cycle == 1 or spec.m < least:
         return False
     return spec.m >= _ROWS_FROM_MEMORY or not _comes_from_memory(spec, target)
+
+
+def in_strips(blocking: Blocking, spec: MatmulSpec, threads: int) -> Blocking:
+    """The blocking for `threads` threads that each go through columns of their own, all of K: they meet once only.
+
+    The order of a sum does not depend on the columns beside it: the same bits.
+    """
+    if threads == 1:
+        return blocking
+    nc = min(blocking.nc, even(spec.n, ceil_div(spec.n, threads), blocking.nr))
+    return replace(blocking, nc=nc, threads=threads)

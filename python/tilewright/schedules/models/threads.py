@@ -1,16 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""How many threads a product gets of those that were asked for, and what its blocks become with them: the model.
+"""How many threads a product gets of those that were asked for, and what they share: the model.
 
 It decides while compiling. A call uses fewer threads when OpenMP has fewer to give: see `tilewright.lowering.passes.parallel`.
 """
 
 from __future__ import annotations
 
-from dataclasses import replace
 from math import prod
 
 from tilewright.errors import SpecError
-from tilewright.schedules.models.blocking import Blocking, ceil_div, even
+from tilewright.schedules.models.sizes import ceil_div
 from tilewright.spec import MatmulSpec
 from tilewright.targets.base import Target
 
@@ -71,27 +70,3 @@ def take_parts(parts: int, threads: int) -> bool:
 def used(spec: MatmulSpec, target: Target, threads: int) -> int:
     """Of `threads` threads, as many as have `LEAST_CYCLES` of work each; a small product stays on one."""
     return max(1, min(threads, int(cycles(spec, target) / LEAST_CYCLES)))
-
-
-def widened(blocking: Blocking, spec: MatmulSpec, threads: int) -> Blocking:
-    """The blocking for `threads` threads that share one block of packed A: it has `threads` times the rows, evened out.
-
-    So there are as few parallel regions for each thread's work as on one. At 1024³ in f32, two threads took 1/1.99 of the
-    time of one with 516 rows, 1/1.98 with 258, 1/1.97 with 132, what one thread has, and 1/1.96 with 66. Nothing else
-    changes, so each element of C is the same sum in the same order as on one thread: the same bits.
-    """
-    if threads == 1:
-        return blocking
-    mc = blocking.mc if blocking.mc >= spec.m else even(spec.m, blocking.mc * threads, blocking.mr)
-    return replace(blocking, mc=mc, threads=threads)
-
-
-def in_strips(blocking: Blocking, spec: MatmulSpec, threads: int) -> Blocking:
-    """The blocking for `threads` threads that each go through columns of their own, all of K: they meet once only.
-
-    The order of a sum does not depend on the columns beside it: the same bits.
-    """
-    if threads == 1:
-        return blocking
-    nc = min(blocking.nc, even(spec.n, ceil_div(spec.n, threads), blocking.nr))
-    return replace(blocking, nc=nc, threads=threads)

@@ -7,6 +7,8 @@ from tilewright.mlir import ir
 from tilewright.mlir.dialects import transform
 from tilewright.mlir.dialects.transform import structured, vector
 from tilewright.schedules import steps
+from tilewright.schedules.models import parts
+from tilewright.schedules.models.sizes import Blocking
 from tilewright.schedules.steps import batch_loops
 from tilewright.spec import MatmulSpec
 
@@ -17,8 +19,8 @@ _SUM, _RESULT = "sum_of_parts", "result_of_parts"
 """Marks of the op that adds up the parts' sums, and of what is done to that."""
 
 
-def take_apart(script: steps.Script, spec: MatmulSpec, parts: int, lanes: int) -> None:
-    """Makes a loop over parts of K, and leaves the product of one part inside of it, as if it were alone.
+def take_apart(script: steps.Script, spec: MatmulSpec, sizes: Blocking, lanes: int) -> tuple[MatmulSpec, Blocking]:
+    """Makes a loop over parts of K, and leaves the product of one part inside of it. Returns the spec and the sizes of that.
 
     Before: ``C = 0; C += A * B``. After, with K in `parts` of k each::
 
@@ -27,11 +29,13 @@ def take_apart(script: steps.Script, spec: MatmulSpec, parts: int, lanes: int) -
 
     with all that is done to C's sums. Nothing is done with one part.
     """
-    if parts == 1:
-        return
+    if sizes.parts == 1:
+        return spec, sizes
     kind, functions = transform.AnyOpType.get(), script.functions
     product = steps.match_product(functions, spec)
-    split = structured.SplitReductionOp(kind, kind, kind, kind, product, split_factor=parts, insert_split_dimension=0)
+    split = structured.SplitReductionOp(
+        kind, kind, kind, kind, product, split_factor=sizes.parts, insert_split_dimension=0
+    )
     steps.mark(split.combining_linalg_op, _SUM)
     if spec.fused:
         steps.mark(steps.match_result(script, spec), _RESULT)
@@ -42,6 +46,7 @@ def take_apart(script: steps.Script, spec: MatmulSpec, parts: int, lanes: int) -
     if spec.a_type.kind == spec.b_type.kind:  # It is a `linalg.matmul` again.
         structured.structured_specialize(kind, _generics(functions))
     _add_up(functions, spec, lanes)
+    return parts.inside(spec, sizes)
 
 
 def _generics(functions: steps.Handle) -> steps.Handle:
