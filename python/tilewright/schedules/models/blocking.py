@@ -102,6 +102,15 @@ _BESIDE_ROWS = 6
 unrolled: f32 300 x 8 x 100 32 GFLOP/s, with ten 74 (Zen 3)."""
 
 
+_ODD_LINE = 8
+"""Cycles that a line of C takes more where tiles have an odd number of them side by side, on a core that waits for L2, and fetches lines in
+pairs. On Cascade Lake, f32, with 6 x 64 sums, 8 x 32, 5 x 80, 8 x 48 and 9 x 48, in GFLOP/s: 480 x 736 x 16 104, 71, 58, 52, 54; 481 x 741
+x 17 78, 66, 49, 45, 43; 600 x 1000 x 40 102, 87, 95, 59, 92."""
+_TOO_DEEP = 1.5
+"""Times what L2 has lines for that a strip has to be, on a core that waits for it, to be cut: half of its lines, so that the next strip has
+the others. On Cascade Lake, f32, unpacked, in GFLOP/s, rows in blocks of 1024, 512, 256 and 128: 64 x 256 x 1024 77, 113, 112; 32 x 512 x
+1024 45, 63, 93; 128 x 512 x 1024 58, 83, 109; 64 x 1024 x 1024 46, 47, 66, 86; cut in vain, of what was before: 108 x 434 x 536 0.92, 270 x
+193 x 572 0.92, 848 x 96 x 656 0.90."""
 _DEPTH_FOR_FEW = 512
 """The longest kc where few rows meet panels that are packed for them, with fewer registers. On Zen 3, f32, 4 x 24, in GFLOP/s with kc 128,
 in blocks that stay in L2, and without these 256, 512, 1024: 64 x 2048 x 2048 68, 73, 73, 70; 128 x 2048 x 2048 79, 81, 82, 80; 128 x
@@ -135,7 +144,13 @@ def _packed_tile(spec: MatmulSpec, target: Target, m: int, *, lanes: int = 0, nr
     if dot.is_tile:
         return tiles.block(m, spec.n, nr=nr, products=spec.products)
     core = at_width(target, spec.acc_type, lanes or target.lanes(spec.acc_type))
-    given = {"lanes": lanes, "fused": dot.adds, "rows": dot.rows, "products": spec.products}
+    given = {
+        "lanes": lanes,
+        "fused": dot.adds,
+        "rows": dot.rows,
+        "products": spec.products,
+        **_waiting(spec, target),
+    }
     return register_tile(core, spec.acc_type, m, spec.n, nr=nr, **given)
 
 
@@ -349,7 +364,13 @@ def unpacked_blocking(spec: MatmulSpec, target: Target, *, stands_for_open: bool
         most = min(most, _STREAMS, alone)
     dot = target.dots(*spec.multiplied)[-1]
     far = _FAR_VECTOR if _reads_b_from_afar(spec, target) else 0.0
-    given = {"lanes": lanes, "padded": False, "held": interleaving(dot, target), "far": far}
+    given = {
+        "lanes": lanes,
+        "padded": False,
+        "held": interleaving(dot, target),
+        "far": far,
+        **_waiting(spec, target),
+    }
     core = at_width(target, spec.acc_type, lanes)
     ends_narrow = not stands_for_open and core.passes > 1 and may_be_narrow(spec, target)
     tile_of = partial(register_tile, core, spec.acc_type, spec.m, spec.n, **given, ends_narrow=ends_narrow)
@@ -363,7 +384,7 @@ def unpacked_blocking(spec: MatmulSpec, target: Target, *, stands_for_open: bool
     kc, deepest = max(spec.k, 1), depth(target, nr * spec.b_type.bytes)
     if target.rows_ahead:
         deepest = min(deepest, max(rows_in(target.l2, spec.n * spec.b_type.bytes) // 2, KC_RANGE[0]))
-    waits = target.rows_ahead and kc > deepest
+    waits = target.rows_ahead and kc >= _TOO_DEEP * deepest and spec.n > nr
     if spec.m > mr and (waits or kc * nr * spec.b_type.bytes > target.l2.bytes * _PANEL_SHARE):
         block = divisor(kc, deepest, dot.step)
         kc = block if 2 * block > deepest else kc
@@ -421,6 +442,15 @@ def interleaving(dot: Dot, target: Target) -> int:
     Without them LLVM moves all sums about in every step: bf16 18 x 44 x 390 with 9 x 48 sums took 1.7 times as long as packed (Zen 5).
     """
     return dot.depth // 2 + 1 if dot.depth > 1 and target.vector_registers >= MANY_REGISTERS else 0
+
+
+def _waiting(spec: MatmulSpec, target: Target) -> dict[str, float]:
+    """What `register_tile` is told of a core that waits for a B of more than half of L1, and for a C of more than its part of L2."""
+    m, n, k = (max(most_of(each), 1) for each in (spec.m, spec.n, spec.k))
+    if not target.rows_ahead:
+        return {}
+    far = m * n * spec.acc_type.bytes > target.l2.bytes * _PANEL_SHARE and not spec.widens
+    return {"waits": k * n * spec.b_type.bytes > target.l1.bytes // 2, "odd": _ODD_LINE / k if far else 0.0}
 
 
 def _reads_b_from_afar(spec: MatmulSpec, target: Target) -> bool:

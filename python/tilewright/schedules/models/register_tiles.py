@@ -17,6 +17,16 @@ from tilewright.targets.base import Target
 # multiply-adds) runs at 0.92 of the rate of a 6 x 4 tile (10 loads), which a quarter of a slot a load explains.
 _LOAD_COST = 0.25
 
+_FROM_L2, _WAITED, _LOAD_WAITED = 3, 0.5, 0.35
+"""Cycles in which L2 delivers a vector of B to a core that waits for it, the part of what a step then lacks that is not hidden, and slots
+that a load costs there.
+Measured on Cascade Lake, packed, in GFLOP/s, with 4 x 6 vectors of sums, 5 x 5, 6 x 4, 8 x 3 and 14 x 2: f32 960 x 960 x 960 109, 113,
+118, 116, 108; 192 x 768 x 768 109, 108, 115, 114, 110; 128 x 3072 x 768 87, 83, 92, 98, 88; u8 by i8 960 x 960 x 960 400, 398, 415, 447,
+437; 192 x 768 x 768 410, 412, 445, 436, 406; unpacked f32 64 x 448 x 1024 76, 89, 106, 92, 76; 32 x 1000 x 512 81, 80, 84, 87, 76; but
+700 x 65 x 700, of which the second is one strip, 91, 98, 72, 71, 65."""
+_ROWS_OF_A_STRIP = 4
+"""Rows from which on a tile that has all columns is better than two of more rows: 4 x 96 sums and 6 x 64 by 938 x 88 x 129 in f32 0.86, 4 x
+48 and 6 x 32 by 912 x 48 x 80 in f64 0.82; but 2 x 160 and 5 x 80 by 512 x 160 x 400 in f32 1.8."""
 _B_COST = 1 / 6
 """Cycles that a vector of B costs in their place with fewer registers, whose tiles are narrow: loads of A hide. Measured on Zen 3, packed,
 240 x 240 x 240 in f32, in GFLOP/s: 6 x 2 vectors 93.5, 4 x 3 93.9, 5 x 2 93.3, 4 x 2 91.6, 3 x 3 88.8, 2 x 5 85.2, 2 x 4 85.0.
@@ -60,10 +70,10 @@ def register_tiles(
                 yield mr, vectors * lanes
 
 
-def tile_cycles(target: Target, mr: int, vectors: int, lanes: int = 1, rows: int = 1) -> float:
+def tile_cycles(target: Target, mr: int, vectors: int, lanes: int = 1, rows: int = 1, *, waits: bool = False) -> float:
     """Cycles of one step over k of a register tile: the multiply-adds, their latency or the loads, whichever is slowest.
 
-    An instruction that multiplies several `rows` at once has as many columns of B in a register.
+    An instruction that multiplies several `rows` at once has as many columns of B in a register. With `waits`, B comes from L2.
     """
     loads = (mr / lanes if target.by_lane else mr) + vectors
     if rows > 1:
@@ -75,6 +85,8 @@ def tile_cycles(target: Target, mr: int, vectors: int, lanes: int = 1, rows: int
     longest = max(busy, loads / target.loads_per_cycle, target.fma_latency)
     if target.vector_registers < MANY_REGISTERS and not target.is_level:
         return longest + _B_COST * vectors
+    if waits:
+        return longest + _LOAD_WAITED * loads / target.loads_per_cycle + _WAITED * max(0, vectors - busy / _FROM_L2)
     return longest + _LOAD_COST * loads / target.loads_per_cycle
 
 
@@ -167,23 +179,30 @@ def result_cycles(
     rows: int = 1,
     far: float = 0.0,
     ends_narrow: bool = False,
+    waits: bool = False,
+    odd: float = 0.0,
 ) -> float:
     """Cycles of one step over k of an m x n result in register tiles of mr x nr.
 
     With `padded`, short tiles take as long as full ones; otherwise as long as a tile of their rows and vectors. `rows` as for
     `tile_cycles`. A vector of a B from beyond L2 takes `far` more, where tiles are not padded. With `ends_narrow`, the last columns
-    are a part of a vector where they fit in.
+    are a part of a vector where they fit in; with `waits`, the core waits for a B of several strips, or of few rows. A vector of
+    C takes `odd` more where tiles have an odd number of them side by side.
     """
     mr, nr = tile
+    waits = waits and not (nr >= n and mr >= _ROWS_OF_A_STRIP)
+    if nr >= n or nr // lanes % 2 == 0:
+        odd = 0.0
     if padded:
-        return ceil_div(max(m, 1), mr) * ceil_div(max(n, 1), nr) * tile_cycles(target, mr, nr // lanes, lanes, rows)
+        cost = tile_cycles(target, mr, nr // lanes, lanes, rows, waits=waits)
+        return ceil_div(max(m, 1), mr) * ceil_div(max(n, 1), nr) * (cost + odd * mr * (nr // lanes))
 
     def cycles(height: int, columns: int) -> float:
         core = target
         if ends_narrow and columns * target.passes <= lanes:
             core = _issuing(target, target.passes)
         vectors = ceil_div(columns, lanes)
-        return tile_cycles(core, height, vectors, lanes, rows) + far * vectors
+        return tile_cycles(core, height, vectors, lanes, rows, waits=waits) + far * vectors + odd * height * vectors
 
     return sum(
         down * across * cycles(height, columns) for down, height in _parts(m, mr) for across, columns in _parts(n, nr)
@@ -207,11 +226,13 @@ def register_tile(
     held: int = 0,
     far: float = 0.0,
     ends_narrow: bool = False,
+    waits: bool = False,
+    odd: float = 0.0,
 ) -> tuple[int, int]:
     """The register tile with which an m x n result takes the fewest cycles, as `result_cycles` counts them.
 
     With `nr`, the best of that many columns; with `lanes`, of vectors of that many; `most` rows at most, a multiple of
-    `rows`; `fused` and `held` as for `register_tiles`; `far` and `ends_narrow` as for `result_cycles`. With several
+    `rows`; `fused` and `held` as for `register_tiles`; `far`, `ends_narrow`, `waits` and `odd` as for `result_cycles`. With several
     `products` of the same rows, each has so many columns.
     """
     lanes = lanes or target.lanes(element)
@@ -220,10 +241,8 @@ def register_tile(
         size, sides = tile[0] * tile[1], tile[0] + tile[1]
         # Loads that hide take no time, and are better saved all the same.
         second = sides / size if target.issue_per_cycle else -size
-        cost = result_cycles(
-            target, m, n * products, tile, lanes=lanes, padded=padded, rows=rows, far=far, ends_narrow=ends_narrow
-        )
-        return cost, second
+        how = {"lanes": lanes, "padded": padded, "rows": rows, "far": far, "ends_narrow": ends_narrow, "waits": waits}
+        return result_cycles(target, m, n * products, tile, **how, odd=odd), second
 
     fitting = (
         tile
