@@ -387,3 +387,30 @@ def test_code_does_not_grow_with_rows() -> None:
         for rows in (56, 560)
     )
     assert len(many) < 1.1 * len(few)
+
+
+@pytest.mark.parametrize(
+    ("shape", "tile"),
+    [
+        ((128, 3072, 768), (8, 48)),  # not 4 x 96, which wastes as little
+        ((960, 960, 960), (6, 64)),  # nor 5 x 80
+        ((64, 448, 1024), (6, 64)),
+        ((480, 736, 16), (6, 64)),  # pairs of lines of C: not 8 x 48, which wastes less
+        ((938, 88, 129), (4, 96)),  # one strip
+        ((512, 160, 400), (6, 64)),  # not 2 x 160
+        ((40, 80, 40), (5, 80)),  # L1 holds B
+    ],
+    ids=str,
+)
+def test_register_tiles_where_a_core_waits_for_l2(shape, tile):
+    found = choice(*shape, target=get("cascadelake")).parameters
+    assert (found.mr, found.nr) == tile
+
+
+def test_threads_that_share_few_rows_meet_once_where_a_core_waits():
+    spec = tw.MatmulSpec(48, 2048, 2048)
+    for threads_, strategy in ((1, "packed"), (2, "streamed")):
+        assert select.choose(spec, get("cascadelake"), None, threads_).strategy == strategy
+    # Some numbers of threads take entries, or parts of K, and share no product.
+    same = replace(spec, deterministic=True)
+    assert {select.choose(same, get("cascadelake"), None, each).strategy for each in (1, 2)} == {"packed"}

@@ -6,7 +6,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import tilewright as tw
-from products import check, uniform
+from products import TARGETS, check, uniform
 from threadpoolctl import threadpool_limits
 from tilewright import targets
 from tilewright.emit import stages
@@ -171,3 +171,14 @@ def test_a_search_tries_other_numbers_of_parts():
     for each in (found.start, *found.ordered[:3]):
         kernel = found.compile(each)
         assert kernel.metadata.parameters.get("parts", 1) == each.blocking.parts
+
+
+@pytest.mark.parametrize("dtype", ["f32", "f64"])
+def test_another_strategy_for_threads_gives_the_same_bits(dtype):
+    spec = tw.MatmulSpec(61, 2111, 1333, a=dtype)
+    kernels = [tw.compile(spec, "cascadelake", threads=threads) for threads in (1, 2)]
+    assert [each.metadata.schedule for each in kernels] == ["packed", "streamed"]
+    if "cascadelake" not in TARGETS:
+        pytest.skip("this machine has no AVX-512, in which the kernels are")
+    operands = uniform(spec)
+    np.testing.assert_array_equal(*(check(each, operands) for each in kernels))
