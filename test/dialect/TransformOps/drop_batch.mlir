@@ -68,6 +68,24 @@ func.func @whole(%c: tensor<2x4x4xf32>) -> tensor<2x4x4xf32> {
   return %r : tensor<2x4x4xf32>
 }
 
+// The dimension that a reshape added is not taken out of a slice: what was reshaped is taken.
+// CHECK-LABEL: func @reshaped
+//  CHECK-SAME:   %[[A:.*]]: tensor<4x8xf32>, %[[C:.*]]: tensor<1x4x8xf32>
+//   CHECK-NOT:   tensor.expand_shape
+//       CHECK:   %[[C0:.*]] = tensor.extract_slice %[[C]][0, 0, 0] [1, 4, 8]
+//       CHECK:   linalg.generic {{.*}} ins(%[[A]] : tensor<4x8xf32>) outs(%[[C0]] : tensor<4x8xf32>)
+func.func @reshaped(%a: tensor<4x8xf32>, %c: tensor<1x4x8xf32>) -> tensor<1x4x8xf32> {
+  %part = tensor.expand_shape %a [[0], [1, 2]] output_shape [4, 1, 8] : tensor<4x8xf32> into tensor<4x1x8xf32>
+  %r = linalg.generic {indexing_maps = [affine_map<(p, m, n) -> (m, p, n)>, affine_map<(p, m, n) -> (p, m, n)>],
+                       iterator_types = ["parallel", "parallel", "parallel"]}
+      ins(%part : tensor<4x1x8xf32>) outs(%c : tensor<1x4x8xf32>) {
+  ^bb0(%x: f32, %y: f32):
+    %s = arith.addf %x, %y : f32
+    linalg.yield %s : f32
+  } -> tensor<1x4x8xf32>
+  return %r : tensor<1x4x8xf32>
+}
+
 module attributes {transform.with_named_sequence} {
   transform.named_sequence @__transform_main(%root: !transform.any_op) {
     %ops = transform.structured.match interface{LinalgOp} in %root : (!transform.any_op) -> !transform.any_op

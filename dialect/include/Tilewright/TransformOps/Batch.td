@@ -9,7 +9,8 @@ def Tilewright_DropBatchOp : Tilewright_TransformEachOp<"drop_batch"> {
   let summary = "Takes the batch dimensions, which tiling has left one element of, out of linalg ops";
   let description = [{
     Gives each linalg op on tensors whose first `count` loops have one iteration each the same op without those loops, on
-    slices of its operands that lack those dimensions. What is then a matrix product is a `linalg.matmul`; a `linalg.fill`
+    slices of its operands that lack those dimensions, or on what an operand was before a `tensor.expand_shape` gave it one.
+    What is then a matrix product is a `linalg.matmul`; a `linalg.fill`
     stays one, and everything else is a `linalg.generic`. Attributes that are not the op's own, such as marks, stay.
     An op of which one of those loops has more than one iteration is left as it is. An op whose attribute `own_batch` says of
     how many loops its batch is, loses those.

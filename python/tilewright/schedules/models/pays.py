@@ -100,8 +100,8 @@ def streaming_shared(spec: MatmulSpec, target: Target) -> bool:
     """The same where threads share the product: where a core waits for L2, small packed blocks are each a place where they meet.
 
     Measured on Cascade Lake in f32, two threads, streamed and packed, in GFLOP/s: 48 x 2048 x 2048 176 and 128, 128 x 4096 x 4096 163 and
-    138, 96 x 640 x 2720 163 and 132, 128 x 3072 x 768 171 and 149, 128 x 768 x 3072 180 and 181, 64 x 1000 x 2048 125 and 137; on one thread
-    88 and 89, 88 and 91, 84 and 101, 90 and 99, 77 and 102, 41 and 51.
+    138, 96 x 640 x 2720 163 and 132, 128 x 3072 x 768 171 and 149, 128 x 768 x 3072 180 and 181, 64 x 1000 x 2048 125 and 137; on one
+    thread 88 and 89, 88 and 91, 84 and 101, 90 and 99, 77 and 102, 41 and 51.
     """
     if streaming(spec, target):
         return True
