@@ -105,8 +105,8 @@ ROWS = (
     ),
     Mutant(
         "lowering/passes/privatization.py",
-        'if op.name == "scf.for" and ENTRIES in op.attributes and len(op.results) == 1:',
-        'if op.name == "scf.for" and ENTRIES in op.attributes:',
+        'if op.name == "scf.for" and apart and len(op.results) == 1:',
+        'if op.name == "scf.for" and apart:',
         ("test_races.py", "test_threads.py", "test_batches.py", "lowering/parallel.test"),
     ),
     Mutant(

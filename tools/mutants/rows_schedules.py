@@ -85,13 +85,31 @@ ROWS = (
         ("test_shape_classes.py",),
     ),
     Mutant(
+        "schedules/models/parts.py",
+        "if k < _LONG * longer or read <= target.l2.bytes:",
+        "if read <= target.l2.bytes:",
+        ("test_split_k.py",),
+    ),
+    Mutant(
+        "schedules/models/parts.py",
+        "k % (each * step) == 0",
+        "k % each == 0",
+        ("test_split_k.py",),
+    ),
+    Mutant(
+        "schedules/models/register_tiles.py",
+        "    if nr >= n or nr // lanes % 2 == 0:\n        odd = 0.0\n",
+        "    odd = 0.0\n",
+        ("test_shape_classes.py",),
+    ),
+    Mutant(
         "schedules/models/threads.py",
         "    if spec.matrices < threads:\n        return False\n",
         "",
         ("test_threads.py", "test_batches.py"),
     ),
     Mutant(
-        "schedules/models/threads.py",
+        "schedules/models/blocking.py",
         "else even(spec.m, blocking.mc * threads, blocking.mr)",
         "else blocking.mc",
         ("test_threads.py",),
