@@ -303,18 +303,19 @@ def _named(around: Sequence[Sequence[int]], accesses: Sequence[Access], steps: S
     """The names of loops, by what they go along: M is what A and C have, N what B and C have, K what A and B have.
 
     Of two loops along M or N that are in each other, BLIS calls the outer one ic or jc, and the inner one ir or jr; along K, pc has loops
-    along M or N in it. A loop in which nothing but packing happens is called after that.
+    along M or N in it, and a loop over parts of K has pc in it. A loop in which nothing but packing happens is called after that.
     """
     along = [_along(number, accesses) for number in range(len(steps))]
     inside = [[inner for inner, outer in enumerate(around) if number in outer] for number in range(len(steps))]
-    names = []
+    names: list[str] = []
     for number, step in enumerate(steps):
         what, inner = along[number], {along[each] for each in inside[number]}
         if what in ("i", "j"):
             names.append(f"{what}c" if what in inner else f"{what}r" if step > 1 else what)
         else:
             names.append("pc" if what == "k" and inner & {"i", "j"} else what)
-    return names
+    parts = {at for at, name in enumerate(names) if name == "pc" and "pc" in (names[each] for each in inside[at])}
+    return ["part" if at in parts else name for at, name in enumerate(names)]
 
 
 def _along(loop: int, accesses: Sequence[Access]) -> str:
