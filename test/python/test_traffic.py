@@ -158,3 +158,22 @@ def test_explain_measures_beside_the_model(tmp_path):
     text = (tmp_path / "out" / "moves.txt").read_text()
     assert "What a call moves:" in text
     assert "measured" in text
+
+
+def test_threads_read_their_parts_of_k_alone():
+    """Two threads of four parts: each matrix comes once, into one of their caches; the sums are scratch, which C is made of."""
+    spec = tw.MatmulSpec(32, 32, 4096)
+    kernel = tw.compile(
+        spec,
+        "x86-64-v4",
+        threads=2,
+        schedule="unpacked",
+        parameters={"parts": 4, "kc": 256, "mr": 8, "nr": 32},
+        cache=False,
+    )
+    found = nest(kernel.asm["bufferized"])
+    assert found is not None
+    assert [loop.name for loop in found.loops][:3] == ["threads", "part", "pc"]
+    moved = found.moved(1 << 20)
+    assert moved["A"] == moved["B"] == 32 * 4096 * 4
+    assert moved["C"] == 32 * 32 * 4
