@@ -96,6 +96,9 @@ def test_threads_take_parts_where_there_are_enough_for_all():
         (replace(LONG, k=3 * 5 * 7 * 1001), 15),
         (replace(LONG, k=1024), 1),
         (tw.MatmulSpec(1024, 1024, 1024), 1),
+        (tw.MatmulSpec(128, 128, 1024), 1),
+        (tw.MatmulSpec(128, 128, 1024, a="u8", b="i8", c="i32"), 2),  # whose panels would move from core to core
+        (tw.MatmulSpec(32, 32, 1024, a="u8", b="i8", c="i32"), 1),
         (tw.MatmulSpec(128, 512, 2048), 1),  # rows and columns enough to share
         (tw.MatmulSpec(1024, 1024, 16384), 1),  # sums that L2 does not hold
         (tw.MatmulSpec(1, 1, 1 << 22), 16),

@@ -27,6 +27,13 @@ on Cascade Lake, f32, two threads, in GFLOP/s with one part, 2, 4 and 8: 64 x 64
 take as long as one."""
 
 
+_NARROW_SHARE = 1 / 8
+"""Part of L2 that A and B of elements narrower than the sums are at least, of others all of it: their panels, which one thread packs for
+all, move from core to core. There, u8 by i8, on one thread, and on two with one part, 2, 4: 128 x 128 x 1024 442, 348, 685, 665; 128 x 128
+x 2048 435, 340, 749, 731; 64 x 256 x 2048 394, 428, 721, 654; 64 x 64 x 4096 277, 580, 723, 679. Of a shorter K one thread loses: 256 x
+256 x 1024 484 with one part, 431 with two."""
+
+
 def can_split(spec: MatmulSpec) -> bool:
     """Whether K can be split: extents are known, one product is computed of A and B as they are, and its sums may be in any order."""
     plain = not (spec.prologue_a or spec.prologue_b or spec.products > 1 or spec.has_rows or spec.split)
@@ -48,7 +55,7 @@ def count(spec: MatmulSpec, target: Target) -> int:
     m, n, k = int(spec.m), int(spec.n), int(spec.k)
     longer = max(m, n, 1)
     read = m * k * spec.a_type.bytes + k * n * spec.b_type.bytes
-    if k < _LONG * longer or read <= target.l2.bytes:
+    if k < _LONG * longer or read <= target.l2.bytes * (_NARROW_SHARE if spec.widens else 1):
         return 1
     held = int(target.l2.bytes * _SHARE) // max(m * n * spec.acc_type.bytes, 1)
     shared = int(threads.cycles(spec, target) / threads.LEAST_CYCLES)
