@@ -17,7 +17,7 @@ from tilewright.spec import MatmulSpec
 from tilewright.targets.dots import Dot
 
 OPAQUE_INDICES = "builtin.module(affine-expand-index-ops-as-affine, cse, tilewright-opaque-indices)"
-"""Before `bufferize`, whose analysis would take five times as long."""
+"""Before `bufferize`, whose analysis would take five times as long. Indices of parts of a dimension become ones that later passes read."""
 
 DROP_RESULT = "builtin.module(canonicalize, cse, canonicalize, drop-equivalent-buffer-results)"
 """After `bufferize`: a result that is C's own buffer is returned no longer."""

@@ -25,8 +25,6 @@ on Cascade Lake, f32, two threads, in GFLOP/s with one part, 2, 4 and 8: 64 x 64
 201; 64 x 64 x 4096 114, 220, 206, 194; 64 x 64 x 8192 108, 210, 208, 207; 128 x 128 x 1024 262, 232, 204, 174; 128 x 128 x 2048 224, 250,
 223, 208; 128 x 128 x 4096 217, 234, 234, 216; 32 x 32 x 4096 119, 202, 207, 165; 16 x 16 x 8192 65, 131, 131, 131. On one thread two parts
 take as long as one."""
-
-
 _NARROW_SHARE = 1 / 8
 """Part of L2 that A and B of elements narrower than the sums are at least, of others all of it: their panels, which one thread packs for
 all, move from core to core. There, u8 by i8, on one thread, and on two with one part, 2, 4: 128 x 128 x 1024 442, 348, 685, 665; 128 x 128
