@@ -55,8 +55,8 @@ static void insertAtOnce(RewriterBase &rewriter, Value tile) {
   }
 }
 
-/// What `operand` is a slice of, where that has the same elements and dimensions: all of a tensor that a reshape gave one more dimension.
-/// Upstream's patterns for reshapes have none for this. Otherwise `operand`.
+/// What `operand` is a slice of, where that has the same elements and dimensions: all of a tensor that a reshape gave
+/// one more dimension. Upstream's patterns for reshapes have none for this. Otherwise `operand`.
 static Value withoutReshape(Value operand) {
   auto slice = operand.getDefiningOp<tensor::ExtractSliceOp>();
   auto reshape = slice ? slice.getSource().getDefiningOp<tensor::ExpandShapeOp>() : tensor::ExpandShapeOp();
