@@ -55,6 +55,9 @@ def test_strategy(shape, strategy):
         ((256, 256, 256), "unpacked", 4),
         ((384, 384, 384), "packed", 0),
         ((127, 384, 384), "unpacked", 4),
+        ((127, 512, 512), "unpacked", 4),
+        ((24, 600, 600), "unpacked", 4),
+        ((12, 600, 600), "unpacked", 4),
         ((96, 1536, 1024), "packed", 0),  # each element is read often
         ((512, 128, 4096), "unpacked", 4),  # and here not
         ((64, 1000, 2048), "packed", 0),  # many strips
@@ -71,6 +74,9 @@ def test_a_core_that_waits_for_l2(shape, strategy, ahead):
     found = choice(*shape, target=get("cascadelake"))
     assert (found.strategy, found.parameters.rows_ahead) == (strategy, ahead)
     assert choice(*shape, target=get("znver5")).parameters.rows_ahead == 0
+    m, n, k = shape
+    if k * n * 4 <= blocking.NEAR * get("cascadelake").l2.bytes:
+        assert choice(*shape, target=replace(get("cascadelake"), rows_ahead=0)).strategy == "unpacked"
 
 
 @pytest.mark.parametrize(
@@ -411,6 +417,6 @@ def test_threads_that_share_few_rows_meet_once_where_a_core_waits():
     spec = tw.MatmulSpec(48, 2048, 2048)
     for threads_, strategy in ((1, "packed"), (2, "streamed")):
         assert select.choose(spec, get("cascadelake"), None, threads_).strategy == strategy
-    # Some numbers of threads take entries, or parts of K, and share no product.
-    same = replace(spec, deterministic=True)
-    assert {select.choose(same, get("cascadelake"), None, each).strategy for each in (1, 2)} == {"packed"}
+    # Which one sums may not depend on the threads; and those that take entries of a batch share no product.
+    for same in (replace(spec, deterministic=True), replace(spec, batch=(2,))):
+        assert {select.choose(same, get("cascadelake"), None, each).strategy for each in (1, 2)} == {"packed"}

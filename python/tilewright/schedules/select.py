@@ -255,7 +255,7 @@ def choose(spec: MatmulSpec, target: Target, overrides: Mapping[str, int] | None
     typical = spec
     if spec.deterministic and not _agree(spec, target):
         typical = replace(spec, m=_TYPICAL_ROWS, batch=(), a_batch=(), b_batch=())
-    shared = not spec.deterministic and threads > 1 and parts.count(spec, target) == 1
+    shared = not spec.deterministic and parts.sharing(spec, parts.count(spec, target), threads) > 1
     name = first(typical, typical, target, shared=shared)
     if spec.deterministic and STRATEGIES[name].own_order and spec.n != 1:
         name = PANELS

@@ -109,8 +109,8 @@ x 17 78, 66, 49, 45, 43; 600 x 1000 x 40 102, 87, 95, 59, 92."""
 _TOO_DEEP = 1.5
 """Times what L2 has lines for that a strip has to be, on a core that waits for it, to be cut: half of its lines, so that the next strip has
 the others. On Cascade Lake, f32, unpacked, in GFLOP/s, rows in blocks of 1024, 512, 256 and 128: 64 x 256 x 1024 77, 113, 112; 32 x 512 x
-1024 45, 63, 93; 128 x 512 x 1024 58, 83, 109; 64 x 1024 x 1024 46, 47, 66, 86; cut in vain, of what was before: 108 x 434 x 536 0.92, 270 x
-193 x 572 0.92, 848 x 96 x 656 0.90."""
+1024 45, 63, 93; 128 x 512 x 1024 58, 83, 109; 64 x 1024 x 1024 46, 47, 66, 86; cut in vain, of what was before: 108 x 434 x 536 0.92, 224 x
+48 x 624 0.93, f64 119 x 60 x 556 0.84."""
 _DEPTH_FOR_FEW = 512
 """The longest kc where few rows meet panels that are packed for them, with fewer registers. On Zen 3, f32, 4 x 24, in GFLOP/s with kc 128,
 in blocks that stay in L2, and without these 256, 512, 1024: 64 x 2048 x 2048 68, 73, 73, 70; 128 x 2048 x 2048 79, 81, 82, 80; 128 x

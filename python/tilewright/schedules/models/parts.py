@@ -27,8 +27,8 @@ on Cascade Lake, f32, two threads, in GFLOP/s with one part, 2, 4 and 8: 64 x 64
 take as long as one."""
 _NARROW_SHARE = 1 / 8
 """Part of L2 that A and B of elements narrower than the sums are at least, of others all of it: their panels, which one thread packs for
-all, move from core to core. There, u8 by i8, on one thread, and on two with one part, 2, 4: 128 x 128 x 1024 442, 348, 685, 665; 128 x 128
-x 2048 435, 340, 749, 731; 64 x 256 x 2048 394, 428, 721, 654; 64 x 64 x 4096 277, 580, 723, 679. Of a shorter K one thread loses: 256 x
+all, move from core to core. There, u8 by i8, on one thread, and on two with one part, 2, 4: 128 x 128 x 1024 419, 348, 685, 665; 128 x 128
+x 2048 417, 340, 749, 731; 64 x 256 x 2048 405, 428, 721, 654; 64 x 64 x 4096 429, 580, 723, 679. Of a shorter K one thread loses: 256 x
 256 x 1024 484 with one part, 431 with two."""
 
 

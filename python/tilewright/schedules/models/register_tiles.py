@@ -20,10 +20,10 @@ _LOAD_COST = 0.25
 _FROM_L2, _WAITED, _LOAD_WAITED = 3, 0.5, 0.35
 """Cycles in which L2 delivers a vector of B to a core that waits for it, the part of what a step then lacks that is not hidden, and slots
 that a load costs there.
-Measured on Cascade Lake, packed, in GFLOP/s, with 4 x 6 vectors of sums, 5 x 5, 6 x 4, 8 x 3 and 14 x 2: f32 960 x 960 x 960 109, 113,
-118, 116, 108; 192 x 768 x 768 109, 108, 115, 114, 110; 128 x 3072 x 768 87, 83, 92, 98, 88; u8 by i8 960 x 960 x 960 400, 398, 415, 447,
-437; 192 x 768 x 768 410, 412, 445, 436, 406; unpacked f32 64 x 448 x 1024 76, 89, 106, 92, 76; 32 x 1000 x 512 81, 80, 84, 87, 76; but
-700 x 65 x 700, of which the second is one strip, 91, 98, 72, 71, 65."""
+Measured on Cascade Lake, in GFLOP/s, by vectors of sums: packed f32 960 x 960 x 960 5 x 5 113, 6 x 4 116, 8 x 3 115; 192 x 768 x 768 4 x 6
+109, 6 x 4 116, 8 x 3 115, 14 x 2 111; 128 x 3072 x 768 4 x 6 87, 6 x 4 92, 8 x 3 98, 14 x 2 88; u8 by i8 960 x 960 x 960 5 x 5 401, 6 x 4
+424, 8 x 3 458, 14 x 2 447; 192 x 768 x 768 4 x 6 414, 5 x 5 417, 6 x 4 450, 8 x 3 443; unpacked f32 64 x 448 x 1024 5 x 5 89, 6 x 4 106,
+8 x 3 92; 32 x 1000 x 512 4 x 6 81, 6 x 4 84, 8 x 3 84; but 700 x 65 x 700 5 x 5 98, 6 x 4 72, 9 x 3 71, 14 x 2 65."""
 _ROWS_OF_A_STRIP = 4
 """Rows from which on a tile that has all columns is better than two of more rows: 4 x 96 sums and 6 x 64 by 938 x 88 x 129 in f32 0.86, 4 x
 48 and 6 x 32 by 912 x 48 x 80 in f64 0.82; but 2 x 160 and 5 x 80 by 512 x 160 x 400 in f32 1.8."""

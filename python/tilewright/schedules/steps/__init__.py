@@ -141,6 +141,11 @@ def match_product(root: Handle, spec: MatmulSpec, axes: int = 0) -> Handle:
     """
     if spec.a_type.kind == spec.b_type.kind:
         return match(root, "linalg.contract" if axes else "linalg.matmul")
+    return match_sums(root, axes)
+
+
+def match_sums(root: Handle, axes: int = 0) -> Handle:
+    """Finds each ``linalg.generic`` below `root` that sums along a last dimension what it has in two others, and in `axes` of a batch."""
     kinds = [*["parallel"] * (axes + 2), "reduction"]
     iterators = [ir.Attribute.parse(f"#linalg.iterator_type<{kind}>") for kind in kinds]
     return structured.structured_match(

@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-from tilewright.mlir import ir
 from tilewright.mlir.dialects import transform
 from tilewright.mlir.dialects.transform import structured, vector
 from tilewright.schedules import steps
@@ -44,20 +43,9 @@ def take_apart(script: steps.Script, spec: MatmulSpec, sizes: Blocking, lanes: i
     batch_loops.drop_dimensions(loop, 1)
     steps.merge_slices(functions)
     if spec.a_type.kind == spec.b_type.kind:  # It is a `linalg.matmul` again.
-        structured.structured_specialize(kind, _generics(functions))
+        structured.structured_specialize(kind, steps.match_sums(functions))
     _add_up(functions, spec, lanes)
     return parts.inside(spec, sizes)
-
-
-def _generics(functions: steps.Handle) -> steps.Handle:
-    kinds = ["parallel", "parallel", "reduction"]
-    iterators = [ir.Attribute.parse(f"#linalg.iterator_type<{kind}>") for kind in kinds]
-    return structured.structured_match(
-        transform.AnyOpType.get(),
-        functions,
-        ops=ir.ArrayAttr.get([ir.StringAttr.get("linalg.generic")]),
-        op_attrs=ir.DictAttr.get({"iterator_types": ir.ArrayAttr.get(iterators)}),
-    )
 
 
 def _add_up(functions: steps.Handle, spec: MatmulSpec, lanes: int) -> None:
