@@ -74,7 +74,7 @@ def test_a_core_that_waits_for_l2(shape, strategy, ahead):
     found = choice(*shape, target=get("cascadelake"))
     assert (found.strategy, found.parameters.rows_ahead) == (strategy, ahead)
     assert choice(*shape, target=get("znver5")).parameters.rows_ahead == 0
-    m, n, k = shape
+    _, n, k = shape
     if k * n * 4 <= blocking.NEAR * get("cascadelake").l2.bytes:
         assert choice(*shape, target=replace(get("cascadelake"), rows_ahead=0)).strategy == "unpacked"
 

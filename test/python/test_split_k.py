@@ -129,6 +129,8 @@ def test_parts_are_of_whole_steps():
     [
         (tw.MatmulSpec(8, 8, 64), "packed", 3),
         (tw.MatmulSpec(8, 8, 64), "packed", 65),
+        (tw.MatmulSpec(8, 8, 64), "packed", 2**31 - 1),
+        (tw.MatmulSpec(8, 8, 64), "scaled_sums", 2),
         (tw.MatmulSpec(8, 8, 64), "packed", 0),
         (tw.MatmulSpec(8, 8, 64), "packed", True),
         (tw.MatmulSpec(8, 8, 64), "packed", "2"),
@@ -141,6 +143,12 @@ def test_parts_are_of_whole_steps():
 def test_what_is_not_split(spec, schedule, given):
     with pytest.raises(ScheduleError, match="parts is"):
         tw.compile(spec, schedule=schedule, parameters={"parts": given})
+
+
+@pytest.mark.parametrize("given", [5, ["parts"], "parts"])
+def test_sizes_that_are_no_mapping_are_refused(given):
+    with pytest.raises(ScheduleError, match="a mapping of sizes by name"):
+        tw.compile(tw.MatmulSpec(8, 8, 64), schedule="packed", parameters=given)
 
 
 def test_convolutions_are_not_split():

@@ -92,8 +92,8 @@ ROWS = (
     ),
     Mutant(
         "schedules/models/parts.py",
-        "k % (each * step) == 0",
-        "k % each == 0",
+        "k % (parts * step) == 0",
+        "k % parts == 0",
         ("test_split_k.py",),
     ),
     Mutant(

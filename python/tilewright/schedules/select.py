@@ -299,9 +299,10 @@ def sized(
             remedy="Leave the choice of a strategy to the model",
         )
     threads = threads if chosen.threaded else 1
+    one = Blocking(mr=1, nr=1, mc=1, nc=1, kc=1).replaced(overrides or {})
     _check_lowered(name, overrides or {})
     split = _parts(name, spec, target, overrides or {}, whole=typical)
-    each, _ = parts.inside(spec, Blocking(mr=1, nr=1, mc=1, nc=1, kc=1, parts=split))
+    each, _ = parts.inside(spec, replace(one, parts=split))
     model = (typical and chosen.typical) or chosen.sizes
     sizes = chosen.shared(model(each, target), each, parts.sharing(spec, split, threads))
     sizes = replace(sizes, parts=split)
@@ -325,14 +326,12 @@ def _parts(name: str, spec: MatmulSpec, target: Target, given: Mapping[str, int]
     splits = not whole and any("parts" in axis.sizes for axis in row(name).axes)
     if "parts" not in given:
         return parts.count(spec, target) if splits else 1
-    most = given["parts"] if isinstance(given["parts"], int) else 1
-    if given["parts"] not in (1, *(parts.options(spec, target, most) if splits else ())):
+    splits = splits and parts.can_split(spec)
+    if given["parts"] != 1 and not (splits and parts.divides(spec, target, given["parts"])):
         raise ScheduleError(
             f"parts is {given['parts']!r}",
             where="schedule parameters",
-            expected=f"what splits K = {spec.k} into equal parts of whole steps"
-            if splits and parts.can_split(spec)
-            else "1",
+            expected=f"what splits K = {spec.k} into equal parts of whole steps" if splits else "1",
             remedy="Leave parts to the model",
         )
     return given["parts"]

@@ -38,12 +38,17 @@ def can_split(spec: MatmulSpec) -> bool:
     return plain and not (spec.dynamic or spec.batch or spec.b_packed or spec.deterministic)
 
 
+def divides(spec: MatmulSpec, target: Target, parts: int) -> bool:
+    """Whether K can be split into so many equal parts of whole steps."""
+    step, k = target.dot(*spec.multiplied).step, int(spec.k)
+    return k > 0 and k % (parts * step) == 0
+
+
 def options(spec: MatmulSpec, target: Target, most: int = _MOST) -> list[int]:
     """Into how many equal parts of whole steps K can be split, one among them."""
     if not can_split(spec):
         return [1]
-    step, k = target.dot(*spec.multiplied).step, int(spec.k)
-    return [1, *(each for each in range(2, most + 1) if k and k % (each * step) == 0)]
+    return [1, *(each for each in range(2, most + 1) if divides(spec, target, each))]
 
 
 def count(spec: MatmulSpec, target: Target) -> int:

@@ -133,19 +133,14 @@ def match_marked(root: Handle, name: str) -> Handle:
     )
 
 
-def match_product(root: Handle, spec: MatmulSpec, axes: int = 0) -> Handle:
+def match_product(root: Handle, spec: MatmulSpec, axes: int = 0, *, named: bool = True) -> Handle:
     """Finds the ops below `root` that multiply and add, which have so many `axes` of a batch.
 
     They are called ``linalg.matmul``, or with a batch ``linalg.contract``; where one operand of integers has a sign and the other has
-    none, ``linalg.generic``, which what is done to the sums is too, but without a reduction.
+    none, or they are not `named`, ``linalg.generic``, which what is done to the sums is too, but without a reduction.
     """
-    if spec.a_type.kind == spec.b_type.kind:
+    if named and spec.a_type.kind == spec.b_type.kind:
         return match(root, "linalg.contract" if axes else "linalg.matmul")
-    return match_sums(root, axes)
-
-
-def match_sums(root: Handle, axes: int = 0) -> Handle:
-    """Finds each ``linalg.generic`` below `root` that sums along a last dimension what it has in two others, and in `axes` of a batch."""
     kinds = [*["parallel"] * (axes + 2), "reduction"]
     iterators = [ir.Attribute.parse(f"#linalg.iterator_type<{kind}>") for kind in kinds]
     return structured.structured_match(

@@ -43,7 +43,7 @@ def take_apart(script: steps.Script, spec: MatmulSpec, sizes: Blocking, lanes: i
     batch_loops.drop_dimensions(loop, 1)
     steps.merge_slices(functions)
     if spec.a_type.kind == spec.b_type.kind:  # It is a `linalg.matmul` again.
-        structured.structured_specialize(kind, steps.match_sums(functions))
+        structured.structured_specialize(kind, steps.match_product(functions, spec, named=False))
     _add_up(functions, spec, lanes)
     return parts.inside(spec, sizes)
 
