@@ -41,6 +41,8 @@ SPECS = [
     tw.MatmulSpec(9, 64, 840, a="f16", c="f32"),
     tw.MatmulSpec(9, 33, 840, a="u8", b="i8", c="i32"),
     tw.MatmulSpec(9, 33, 840, a="i8", c="i32", layout="nt"),
+    tw.MatmulSpec(9, 33, 840, a="i8", b="u8", c="i32", beta=1),
+    tw.MatmulSpec(9, 17, 840, a="c64"),
 ]
 
 
@@ -104,6 +106,8 @@ def test_threads_take_parts_where_there_are_enough_for_all():
         (tw.MatmulSpec(1, 1, 1 << 22), 16),
         (replace(LONG, deterministic=True), 1),
         (replace(LONG, batch=(2,)), 1),
+        (replace(LONG, a="u8", c="i32"), 1),
+        (replace(LONG, a="i8", b="u8", c="i32"), 16),
         (tw.MatmulSpec(64, 64, None), 1),
         (replace(LONG, prologue_a=(tw.relu(),)), 1),
         (replace(LONG, epilogue=(tw.bias("n"),)), 16),
@@ -115,6 +119,11 @@ def test_when_k_is_split(spec, count):
     if not spec.dynamic:
         chosen = [select.choose(spec, TARGET, None, threads).parameters.parts for threads in (1, 2, 7)]
         assert chosen == [count] * 3  # or bits would depend on the threads
+
+
+def test_elements_without_a_sign_are_not_taken_for_such_with_one():
+    spec = tw.MatmulSpec(64, 48, 4096, a="u8", c="i32")
+    check(tw.compile(spec, threads=2, verify=True), uniform(spec))
 
 
 def test_parts_are_of_whole_steps():

@@ -33,7 +33,12 @@ x 2048 417, 340, 749, 731; 64 x 256 x 2048 405, 428, 721, 654; 64 x 64 x 4096 42
 
 
 def can_split(spec: MatmulSpec) -> bool:
-    """Whether K can be split: extents are known, one product is computed of A and B as they are, and its sums may be in any order."""
+    """Whether K can be split: extents are known, one product is computed of A and B as they are, and its sums may be in any order.
+
+    Not of two operands without a sign: upstream's `specialize` makes a ``linalg.matmul`` of them that extends elements by a sign.
+    """
+    if (spec.a_type.kind, spec.b_type.kind) == ("uint", "uint"):
+        return False
     plain = not (spec.prologue_a or spec.prologue_b or spec.products > 1 or spec.has_rows or spec.split)
     return plain and not (spec.dynamic or spec.batch or spec.b_packed or spec.deterministic)
 
