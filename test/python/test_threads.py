@@ -19,7 +19,7 @@ from tilewright.schedules import make, select
 from tilewright.schedules.cpu.unpacked import unpacked
 from tilewright.schedules.models.blocking import widened
 from tilewright.schedules.models.threads import MOST, take_matrices, used
-from tilewright.schedules.steps.batch_loops import ENTRIES
+from tilewright.schedules.steps.marked_loops import ENTRIES, attribute
 from tilewright.targets import registry
 
 MANY = 5
@@ -224,7 +224,7 @@ def test_entries_are_independent_where_their_loop_carries_c_alone(carried, expec
       %zero = arith.constant 0 : index
       %r:{carried} = scf.for %i = %zero to %n step %n iter_args({starts}) -> ({kinds}) {{
         scf.yield {", ".join(names)} : {kinds}
-      }} {{{ENTRIES}}}
+      }} {{{attribute(ENTRIES)}}}
       return %r#0 : tensor<4xf32>
     }}"""
     with ir.Context(), ir.Location.unknown():

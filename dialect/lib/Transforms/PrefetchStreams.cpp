@@ -64,13 +64,7 @@ std::array<int64_t, 2> extents(vector::TransferReadOp read) {
 
 /// Whether `variable` chooses the row at which `read` reads.
 bool choosesRow(Value variable, vector::TransferReadOp read) {
-  if (dependsOn(read.getIndices()[0], variable))
-    return true;
-  for (auto slice = read.getBase().getDefiningOp<memref::SubViewOp>(); slice;
-       slice = slice.getSource().getDefiningOp<memref::SubViewOp>())
-    if (auto offset = dyn_cast<Value>(slice.getMixedOffsets()[0]); offset && dependsOn(offset, variable))
-      return true;
-  return false;
+  return chooses(variable, read.getBase(), read.getIndices(), /*dim=*/0);
 }
 
 /// The steps, at most, of a `loop` along a row that takes an even part of it in each, as wide as a read of `columns`.
@@ -94,12 +88,15 @@ struct Ahead {
   unsigned locality = kIntoL2;
 };
 
-/// The operand that `read` reads in a loop, with which something is computed; null when it does otherwise.
+/// Whether something is computed with what `read` reads from a matrix in a loop.
+bool isComputedWith(vector::TransferReadOp read) {
+  return isa<MemRefType>(read.getShapedType()) && read.getShapedType().getRank() == 2 && !read->use_empty() &&
+         llvm::none_of(read->getUsers(), llvm::IsaPred<vector::TransferWriteOp>) && read->getParentOfType<scf::ForOp>();
+}
+
+/// The operand with which that is; null when there is none.
 BlockArgument computedWith(vector::TransferReadOp read) {
-  if (!isa<MemRefType>(read.getShapedType()) || read.getShapedType().getRank() != 2 || read->use_empty() ||
-      llvm::any_of(read->getUsers(), llvm::IsaPred<vector::TransferWriteOp>))
-    return nullptr;
-  return read->getParentOfType<scf::ForOp>() ? operandOf(read.getBase()) : nullptr;
+  return isComputedWith(read) ? operandOf(read.getBase()) : nullptr;
 }
 
 struct PrefetchStreams final : impl::PrefetchStreamsBase<PrefetchStreams> {
@@ -169,7 +166,7 @@ struct PrefetchStreams final : impl::PrefetchStreamsBase<PrefetchStreams> {
   /// The innermost loop, where each step of it reads whole lines of other rows.
   std::optional<Ahead> findRowsAhead(vector::TransferReadOp read) {
     auto loop = read->getParentOfType<scf::ForOp>();
-    if (rowsAhead == 0 || !computedWith(read) || !choosesRow(loop.getInductionVar(), read) ||
+    if (rowsAhead == 0 || !isComputedWith(read) || !choosesRow(loop.getInductionVar(), read) ||
         extents(read)[1] * read.getVectorType().getElementTypeBitWidth() < lineBytes * 8)
       return std::nullopt;
     return Ahead{loop, rowsAhead, kIntoL1};

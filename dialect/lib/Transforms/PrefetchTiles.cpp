@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
+#include "Recompute.h"
 #include "Tilewright/Transforms/Passes.h"
 
 #include "mlir/Dialect/Affine/IR/AffineOps.h"
@@ -54,6 +55,27 @@ Value wholeOf(vector::TransferReadOp read) {
   }
 }
 
+/// The loop over columns that goes on to the tile on the right of the one that `read` reads, before it goes to other rows; null
+/// where the next tile is below.
+scf::ForOp loopOverColumns(vector::TransferReadOp read) {
+  for (auto loop = read->getParentOfType<scf::ForOp>(); loop; loop = loop->getParentOfType<scf::ForOp>()) {
+    if (chooses(loop.getInductionVar(), read.getBase(), read.getIndices(), /*dim=*/0))
+      return nullptr;
+    if (chooses(loop.getInductionVar(), read.getBase(), read.getIndices(), /*dim=*/1))
+      return loop;
+  }
+  return nullptr;
+}
+
+/// The steps of `loop` if it is one over strips of another one; otherwise 1.
+int64_t stripsOf(scf::ForOp loop) {
+  auto inner = loop.getBody()->getOps<scf::ForOp>();
+  if (inner.empty() || (*inner.begin()).getInitArgs() != loop.getRegionIterArgs())
+    return 1;
+  std::optional<APInt> count = loop.getStaticTripCount();
+  return count ? std::max<int64_t>(1, count->getSExtValue()) : 1;
+}
+
 struct PrefetchTiles final : impl::PrefetchTilesBase<PrefetchTiles> {
   using PrefetchTilesBase::PrefetchTilesBase;
 
@@ -81,21 +103,37 @@ struct PrefetchTiles final : impl::PrefetchTilesBase<PrefetchTiles> {
     }
   }
 
-  /// Prefetches, before `loop`, the lines of the tile that lies below the one that `read` reads.
+  /// Prefetches, before `loop` or spread over its strips, the lines of the tile that follows the one that `read` reads.
   void prefetchNext(vector::TransferReadOp read, scf::ForOp loop) {
     OpBuilder builder(loop);
     Location loc = read.getLoc();
     int64_t rows = read.getVectorType().getDimSize(0), columns = read.getVectorType().getDimSize(1);
     int64_t step = std::max<int64_t>(1, lineBytes * 8 / read.getVectorType().getElementTypeBitWidth());
-    AffineExpr base;
-    bindSymbols(builder.getContext(), base);
-    auto shifted = [&](Value index, int64_t by) -> Value {
-      return affine::makeComposedAffineApply(builder, loc, base + by, {OpFoldResult(index)});
+    AffineExpr base, other;
+    bindSymbols(builder.getContext(), base, other);
+    auto applied = [&](AffineExpr expr, ArrayRef<OpFoldResult> symbols) -> Value {
+      return affine::makeComposedAffineApply(builder, loc, expr, symbols);
     };
-    for (int64_t row = rows; row < 2 * rows; ++row) {
-      Value rowIndex = shifted(read.getIndices()[0], row);
-      for (int64_t column = 0; column < columns; column += step)
-        memref::PrefetchOp::create(builder, loc, read.getBase(), {rowIndex, shifted(read.getIndices()[1], column)},
+    Value row = applied(base + rows, {read.getIndices()[0]}), column = read.getIndices()[1];
+    if (int64_t strips = stripsOf(loop); strips > 1) {
+      if (scf::ForOp across = loopOverColumns(read)) {
+        // After the last columns come the first ones of the rows below.
+        Value next = applied(base + other, {across.getInductionVar(), across.getStep()});
+        Value more = arith::CmpIOp::create(builder, loc, arith::CmpIPredicate::ult, next, across.getUpperBound());
+        row = arith::SelectOp::create(builder, loc, more, read.getIndices()[0], row);
+        Value first = applied(base - other, {column, across.getInductionVar()});
+        column = arith::SelectOp::create(builder, loc, more, applied(base + columns, {column}), first);
+      }
+      builder.setInsertionPointToStart(loop.getBody());
+      int64_t each = llvm::divideCeil(rows, strips);
+      AffineExpr strip = base.floorDiv(*getConstantIntValue(loop.getStep()));
+      row = applied(strip * each + other, {loop.getInductionVar(), row});
+      rows = each;
+    }
+    for (int64_t down = 0; down < rows; ++down) {
+      Value rowIndex = applied(base + down, {row});
+      for (int64_t over = 0; over < columns; over += step)
+        memref::PrefetchOp::create(builder, loc, read.getBase(), {rowIndex, applied(base + over, {column})},
                                    /*isWrite=*/true, /*localityHint=*/3, /*isDataCache=*/true);
     }
   }

@@ -2,6 +2,8 @@
 
 #include "Recompute.h"
 
+#include "mlir/Dialect/MemRef/IR/MemRef.h"
+
 using namespace mlir;
 
 bool tilewright::dependsOn(Value value, Value variable) {
@@ -9,6 +11,17 @@ bool tilewright::dependsOn(Value value, Value variable) {
     return true;
   Operation *op = value.getDefiningOp();
   return op && llvm::any_of(op->getOperands(), [&](Value operand) { return dependsOn(operand, variable); });
+}
+
+bool tilewright::chooses(Value variable, Value base, ValueRange indices, unsigned dim) {
+  if (dependsOn(indices[dim], variable))
+    return true;
+  auto slice = base.getDefiningOp<memref::SubViewOp>();
+  for (; slice && slice.getSourceType().getRank() == slice.getType().getRank();
+       slice = slice.getSource().getDefiningOp<memref::SubViewOp>())
+    if (auto offset = dyn_cast<Value>(slice.getMixedOffsets()[dim]); offset && dependsOn(offset, variable))
+      return true;
+  return false;
 }
 
 Value tilewright::recomputed(OpBuilder &builder, Value value, Value variable, IRMapping &map) {

@@ -167,15 +167,20 @@ def place(function: func.FuncOp, target: Target) -> None:
 
         for ic: packed_a = A[ic:ic+mc, :]
           for jr: for ir: prefetch the next lines of A, R and C at ic+mc;  for k: acc += ...;  C[ic+ir:, jr:] = acc + R[ic+ir:, jr:]
+
+    A core that waits for L2 waits longest behind a burst. Of a function that prefetches rows ahead, all of them are spread over strips of K,
+    as many as a tile has rows; those of the next tile of C too, which `tilewright-prefetch-tiles` places. Measured on Cascade Lake, 8 x 48
+    sums of f32, packed, in GFLOP/s, in bursts and spread: 2048 x 2048 x 2048 117 and 129, 768 x 768 x 768 121 and 126.
     """
     large = _larger_than(int(target.l2.bytes * HELD), function)
+    spread = decisions.number(function.operation, "rows_ahead", 0) > 0
     for op in named(function.operation, "scf.for"):
         loop = _Loop.of(op)
         if loop is None or loop.trips == 1:
             continue
         switch = _sizes(op)
         tile = body(op) if switch is None else switch.regions[0].blocks[0]
-        nests = [each for each in in_block(tile) if each.name == "scf.for"]
+        nests = [each for each in in_block(tile) if named(each, "scf.for")]
         for before, product in pairwise([None, *nests]):
             # The outermost loop with blocks that L2 holds is the one whose lines lie together.
             if product is None or not named(product, "vector.contract") or named(product, "memref.prefetch"):
@@ -187,7 +192,10 @@ def place(function: func.FuncOp, target: Target) -> None:
             if sum(each.nbytes for each in blocks) <= target.l2.bytes * SHARE:
                 for each in blocks:
                     with product.context, product.location:
-                        _prefetch(each, product, target.l1.line)
+                        _prefetch(each, product, target.l1.line, spread=spread)
+    if spread:
+        for kernel in named(function.operation, "scf.for"):
+            _spread_tile(kernel)
 
 
 def place_slices(function: func.FuncOp, target: Target) -> None:
@@ -318,18 +326,21 @@ def _gone_through(
     return _Block(loop, operand, start, inside, rows, columns)
 
 
-def _prefetch(block: _Block, product: ir.Operation, line: int, *, by_rows: bool = False) -> None:
-    """Puts prefetches into the tiles of `product`; `by_rows` as `place_slices` says."""
-    kernels = [op for op in named(product, "scf.for") if op.results and named(op, "vector.contract")]
+def _prefetch(block: _Block, product: ir.Operation, line: int, *, by_rows: bool = False, spread: bool = False) -> None:
+    """Puts prefetches into the tiles of `product`; `by_rows` as `place_slices` says, `spread` as `place`."""
+    kernels = [op for op in named(product, "scf.for") if _is_kernel(op)]
     if len(kernels) != 1:
         return
+    kernel = _strips_of(kernels[0]) or kernels[0]
+    if kernel != kernels[0] and not spread:
+        return
     around: list[_Loop | None] = []
-    op = parent(kernels[0])
+    op = parent(kernel)
     while op != block.loop.op:
         if op.name == "scf.for":
             around.append(_Loop.of(op))
         op = parent(op)
-    k, tiles = _Loop.of(kernels[0]), [each for each in around if each is not None]
+    k, tiles = _Loop.of(kernel), [each for each in around if each is not None]
     if k is None or len(tiles) < len(around):
         return
     kind = ir.MemRefType(block.operand.type)
@@ -338,7 +349,7 @@ def _prefetch(block: _Block, product: ir.Operation, line: int, *, by_rows: bool 
     rows, lines = -(-block.rows // count), _share(block.rows * across, count, across)
     with ir.InsertionPoint(product):
         first, column = _next(block)
-    with ir.InsertionPoint(kernels[0]):
+    with ir.InsertionPoint(kernel):
         number: Index = 0
         for each in reversed(tiles):
             number = index.add(index.mul(number, each.trips), each.number)
@@ -355,26 +366,54 @@ def _prefetch(block: _Block, product: ir.Operation, line: int, *, by_rows: bool 
 
     if by_rows:
         if rows <= _ROWS_AT_ONCE:
-            with ir.InsertionPoint(in_block(body(kernels[0]))[0]):
+            with ir.InsertionPoint(in_block(body(kernel))[0]):
                 each_time = -(-across // k.trips)
                 over = (
                     index.mul(k.number, each_time) if each_time > 1 else index.div(index.mul(k.number, across), k.trips)
                 )
                 for down, each in product_of(range(rows), range(each_time)):
                     _line(block, index.add(first, down), index.add(column, index.mul(index.add(over, each), width)))
-    elif lines <= _BURST:
-        with ir.InsertionPoint(kernels[0]):
+    elif lines <= _BURST and not spread:
+        with ir.InsertionPoint(kernel):
             lines_from(0, lines)
-    elif block.along_k and k.trips >= 2 * _STEPS:
-        strip = _in_strips(k, max(_STEPS, k.trips * _BURST // lines))
+    elif kernel != kernels[0] or ((block.along_k or spread) and k.trips >= 2 * _STEPS):
+        steps = _spread_steps(k) if spread else max(_STEPS, k.trips * _BURST // lines)
+        strip = _in_strips(k, steps) if kernel == kernels[0] else k
         at_once = -(-lines // strip.trips)
-        with ir.InsertionPoint(kernels[0]):
+        with ir.InsertionPoint(in_block(body(strip.op))[0]):
             lines_from(index.mul(strip.number, at_once), at_once)
     else:
         at_once = -(-lines // k.trips)
-        with ir.InsertionPoint(in_block(body(kernels[0]))[0]):
+        with ir.InsertionPoint(in_block(body(kernel))[0]):
             number = index.mul(k.number, at_once) if at_once > 1 else index.div(index.mul(k.number, lines), k.trips)
             lines_from(number, at_once)
+
+
+def _is_kernel(op: ir.Operation) -> bool:
+    """Whether a loop is one over k that carries sums."""
+    inside = all(each == op for each in named(op, "scf.for"))
+    return bool(op.name == "scf.for" and op.results and inside and named(op, "vector.contract"))
+
+
+def _strips_of(kernel: ir.Operation) -> ir.Operation | None:
+    """The loop over strips that a loop over k is in; None where there is none."""
+    around = parent(kernel)
+    return around if around.name == "scf.for" and around.results else None
+
+
+def _spread_steps(k: _Loop) -> int:
+    """The steps of a strip of which there are as many as a tile has rows."""
+    return max(_STEPS, -(-k.trips // ir.VectorType(k.op.results[0].type).shape[0]))
+
+
+def _spread_tile(kernel: ir.Operation) -> None:
+    """Splits a loop over k that starts from sums in memory into strips, over which prefetches of the next ones can be spread."""
+    if not _is_kernel(kernel) or _strips_of(kernel) is not None or defined_by(kernel.operands[3], "arith.constant"):
+        return
+    k = _Loop.of(kernel)
+    if k is not None and k.trips >= 2 * _STEPS:
+        with kernel.context, kernel.location:
+            _in_strips(k, _spread_steps(k))
 
 
 def _share(lines: int, parts: int, across: int) -> int:

@@ -13,32 +13,35 @@ from tilewright.lowering.passes import workspace
 from tilewright.lowering.passes.slices import constant
 from tilewright.mlir import ir
 from tilewright.mlir.dialects import arith, func, memref
+from tilewright.schedules.models.sizes import ceil_div
 from tilewright.schedules.models.threads import take_parts
-from tilewright.schedules.steps.batch_loops import ENTRIES
-from tilewright.schedules.steps.split_k import PARTS
+from tilewright.schedules.steps.marked_loops import ENTRIES, PARTS, STRIPS, attribute
 
 _MARK = "carries_c"
-"""Attribute of a loop over entries of a batch, or parts of K, that carries nothing but C, or their sums."""
+"""Attribute of a loop over entries of a batch, parts of K or strips of A that carries nothing but C, or their sums."""
 
 
 def mark(function: func.FuncOp, threads: int, *, entries: bool) -> None:
     """Marks the loops of a scheduled function on tensors whose steps have nothing to do with each other but by C.
 
-    They are those over parts of K, where there are enough for all threads, and with `entries` those over entries of a batch.
+    They are those over parts of K, and over strips of A and the blocks of B that these meet, where there are enough for all threads, and
+    with `entries` those over entries of a batch.
 
     What such a loop carries leads to the function's result: were it in a buffer of its own, that would be copied into C after
     the loop, and so be used outside of it.
     """
     for op in operations(function.operation):
-        parts = PARTS in op.attributes and take_parts(constant(op.operands[1]) or 1, threads)
-        apart = parts or (entries and ENTRIES in op.attributes)
-        if op.name == "scf.for" and apart and len(op.results) == 1:
+        if op.name != "scf.for" or len(op.results) != 1:
+            continue
+        steps = ceil_div(constant(op.operands[1]) or 1, constant(op.operands[2]) or 1)
+        enough = take_parts(steps, threads) and any(attribute(name) in op.attributes for name in (PARTS, STRIPS))
+        if enough or (entries and attribute(ENTRIES) in op.attributes):
             op.attributes[_MARK] = ir.UnitAttr.get(function.context)
 
 
 def is_taken_in_turn(loop: ir.Operation) -> bool:
     """Whether it is a loop over entries of a batch, or parts of K, that threads are to take one after the other, and share each."""
-    return (ENTRIES in loop.attributes or PARTS in loop.attributes) and _MARK not in loop.attributes
+    return any(attribute(name) in loop.attributes for name in (ENTRIES, PARTS)) and _MARK not in loop.attributes
 
 
 def is_own(alloc: ir.Operation, loop: ir.Operation) -> bool:

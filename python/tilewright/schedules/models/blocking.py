@@ -19,7 +19,7 @@ from math import gcd
 from tilewright.dims import most as most_of
 from tilewright.dtypes import DType, dtype
 from tilewright.errors import SpecError
-from tilewright.schedules.models import lone_panel, passing, prefetching, tile_blocks, tiles
+from tilewright.schedules.models import lone_panel, passing, prefetching, strips_of_a, tile_blocks, tiles
 from tilewright.schedules.models.register_tiles import (
     MANY_REGISTERS,
     at_width,
@@ -199,6 +199,9 @@ def packed_blocking(spec: MatmulSpec, target: Target, *, stands_for_open: bool =
         core = at_width(target, spec.acc_type, lanes)
         given = {"lanes": lanes, "padded": False, "fused": dot.adds}
         mr, _ = register_tile(core, spec.acc_type, spec.m, spec.n, nr=nr, most=most, **given)
+    if not (stands_for_open or in_place or deep) and strips_of_a.wanted(spec, target, element_bytes):
+        few = keeps_b(spec, target) and not spec.deterministic
+        return strips_of_a.blocks(spec, target, (mr, nr), element_bytes, few=few)
     # A padded C of one tile would take the place of a panel of B of its shape. Tile registers' are of other types.
     if spec.b_packed and mr == kc:
         mr -= dot.rows  # a whole number of the instruction's rows, or it would take another one, and other panels
@@ -494,5 +497,7 @@ def widened(blocking: Blocking, spec: MatmulSpec, threads: int) -> Blocking:
     """
     if threads == 1:
         return blocking
+    if strips_of_a.are(blocking, most_of(spec.m)):
+        return strips_of_a.for_threads(blocking, spec, threads)
     mc = blocking.mc if blocking.mc >= spec.m else even(spec.m, blocking.mc * threads, blocking.mr)
     return replace(blocking, mc=mc, threads=threads)

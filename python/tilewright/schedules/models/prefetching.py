@@ -85,6 +85,12 @@ def rows_ahead(spec: MatmulSpec, target: Target, sizes: Blocking) -> Options:
     return tuple((each,) for each in _ROWS_AHEAD) if _goes_beyond_l1(spec, target, sizes) else ()
 
 
+def packed_rows_ahead(spec: MatmulSpec, target: Target, sizes: Blocking) -> Options:
+    """The same of panels that are packed."""
+    panel = sizes.kc * sizes.nr * spec.b_type.bytes
+    return tuple((each,) for each in _ROWS_AHEAD) if panel > target.l1.bytes // 2 and not spec.dynamic else ()
+
+
 def usual_rows_ahead(spec: MatmulSpec, target: Target, sizes: Blocking) -> int:
     """The steps that the target's core needs.
 

@@ -288,6 +288,7 @@ PACKED = (
     Axis(("order",), _packed_order, minor=True),
     Axis(("nest",), _packed_nest, minor=True, ranked=False),
     Axis(("ahead",), prefetching.packed, minor=True),
+    Axis(("rows_ahead",), prefetching.packed_rows_ahead, minor=True),
     _ACROSS,
     _PARTS,
 )

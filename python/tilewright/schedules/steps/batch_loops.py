@@ -9,11 +9,9 @@ from tilewright.mlir.dialects import transform
 from tilewright.mlir.dialects.transform import memref, structured, tensor
 from tilewright.mlir.dialects.transform import tilewright as ours
 from tilewright.schedules import steps
+from tilewright.schedules.steps.marked_loops import ENTRIES
 from tilewright.spec import MatmulSpec
 
-_ENTRIES = "entries"
-ENTRIES = f"{steps.MARK}{_ENTRIES}"
-"""Attribute of a loop over entries of a batch."""
 _RESULT = "result"
 """Mark of the op that makes C."""
 
@@ -60,7 +58,7 @@ def take_apart(script: steps.Script, spec: MatmulSpec, blocks: Sequence[Sequence
         if sizes in (*around, *inside):
             if apart:
                 _take_prologues(script, spec, loop)
-            steps.mark(loop, _ENTRIES)
+            steps.mark(loop, ENTRIES)
     drop_batch(script.functions, spec)
     if spec.fused or spec.has_rows:  # Sums wait in a scratch of one product, not of all of them.
         steps.apply(script.functions, tensor.apply_patterns_tensor_fold_tensor_empty)

@@ -9,11 +9,9 @@ from tilewright.schedules import steps
 from tilewright.schedules.models import parts
 from tilewright.schedules.models.sizes import Blocking
 from tilewright.schedules.steps import batch_loops
+from tilewright.schedules.steps.marked_loops import PARTS
 from tilewright.spec import MatmulSpec
 
-_PARTS = "parts"
-PARTS = f"{steps.MARK}{_PARTS}"
-"""Attribute of the loop over parts of K."""
 _SUM, _RESULT = "sum_of_parts", "result_of_parts"
 """Marks of the op that adds up the parts' sums, and of what is done to that."""
 
@@ -39,7 +37,7 @@ def take_apart(script: steps.Script, spec: MatmulSpec, sizes: Blocking, lanes: i
     if spec.fused:
         steps.mark(steps.match_result(script, spec), _RESULT)
     _, loop = steps.tile_with_producers(split.split_linalg_op, [1, 0, 0, 0])
-    steps.mark(loop, _PARTS)
+    steps.mark(loop, PARTS)
     batch_loops.drop_dimensions(loop, 1)
     steps.merge_slices(functions)
     if spec.a_type.kind == spec.b_type.kind:  # It is a `linalg.matmul` again.

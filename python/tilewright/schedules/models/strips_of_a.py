@@ -1,0 +1,55 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""Blocks of strategy `packed` where strips of A are packed one by one, each for all panels of a block of B that waits in L2.
+
+So is it for a core that waits for L2 unless it is told what comes: panels of B, one after the other, are all that comes from there, a few
+rows ahead of their use, and a strip of A stays in L1. Elsewhere a block of A waits in L2, and panels of B pass by.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from tilewright.dims import most
+from tilewright.schedules.models.sizes import Blocking, ceil_div, even
+from tilewright.spec import MatmulSpec
+from tilewright.targets.base import Target
+
+_DEPTH_BYTES = 1024
+"""Bytes of a row of a strip."""
+_FEW_DEPTH_BYTES, _FEW_SHARE = 512, 1 / 5
+"""The same, and part of L2 for a block of B, where few rows meet it: the next block is fetched meanwhile, and sums wait in L2 too."""
+_SHARE = 1 / 2
+"""Part of L2 for a block of B that many rows meet."""
+_LEAST_COLUMNS = 256
+"""Columns of such a block, at least, for which a strip is packed; threads have at least as many each to have blocks of their own."""
+
+
+def wanted(spec: MatmulSpec, target: Target, element_bytes: int) -> bool:
+    """Whether packed operands are to have these blocks: where K can be cut, or is so short that a block has some columns."""
+    if not target.rows_ahead or spec.dynamic or spec.has_rows:
+        return False
+    return not spec.fused or most(spec.k) * element_bytes * _LEAST_COLUMNS <= target.l2.bytes * _SHARE
+
+
+def blocks(spec: MatmulSpec, target: Target, tile: tuple[int, int], element_bytes: int, *, few: bool) -> Blocking:
+    """The sizes for a register tile, with `few` rows or many, and elements of so many bytes in panels."""
+    mr, nr = tile
+    deepest = (_FEW_DEPTH_BYTES if few else _DEPTH_BYTES) // element_bytes
+    kc = max(spec.k, 1) if spec.fused else even(spec.k, deepest)
+    held = int(target.l2.bytes * (_FEW_SHARE if few else _SHARE)) // spec.products
+    nc = even(spec.n, held // (kc * element_bytes), nr)
+    return Blocking(mr=mr, nr=nr, mc=min(mr, max(spec.m, 1)), nc=nc, kc=kc, rows_ahead=target.rows_ahead)
+
+
+def are(sizes: Blocking, m: int) -> bool:
+    """Whether a strategy's sizes for m rows are such ones."""
+    return sizes.mc <= sizes.mr and sizes.mc < m
+
+
+def for_threads(sizes: Blocking, spec: MatmulSpec, threads: int) -> Blocking:
+    """The sizes for several threads: each has blocks of B of its own, where there are columns for that. Otherwise they share one's strips."""
+    n = most(spec.n)
+    if spec.b_packed or n < threads * _LEAST_COLUMNS:
+        return replace(sizes, threads=threads)
+    count = ceil_div(ceil_div(n, sizes.nc), threads) * threads
+    return replace(sizes, nc=ceil_div(ceil_div(n, count), sizes.nr) * sizes.nr, threads=threads)
