@@ -53,18 +53,21 @@ std::optional<int64_t> stepsOf(scf::ForOp loop) {
 
 int64_t bytesOf(ShapedType type) { return type.getNumElements() * type.getElementTypeBitWidth() / 8; }
 
-/// The elements that `read` reads along each of the two dimensions of its memref.
+/// The first of the two dimensions, rows and columns, of the matrices that the memref of `read` holds.
+unsigned rowDim(vector::TransferReadOp read) { return read.getShapedType().getRank() - 2; }
+
+/// The elements that `read` reads along each of those.
 std::array<int64_t, 2> extents(vector::TransferReadOp read) {
   std::array<int64_t, 2> extent = {1, 1};
   for (auto [size, expr] : llvm::zip(read.getVectorType().getShape(), read.getPermutationMap().getResults()))
-    if (auto dim = dyn_cast<AffineDimExpr>(expr))
-      extent[dim.getPosition()] = size;
+    if (auto dim = dyn_cast<AffineDimExpr>(expr); dim && dim.getPosition() >= rowDim(read))
+      extent[dim.getPosition() - rowDim(read)] = size;
   return extent;
 }
 
 /// Whether `variable` chooses the row at which `read` reads.
 bool choosesRow(Value variable, vector::TransferReadOp read) {
-  return chooses(variable, read.getBase(), read.getIndices(), /*dim=*/0);
+  return chooses(variable, read.getBase(), read.getIndices(), rowDim(read));
 }
 
 /// The steps, at most, of a `loop` along a row that takes an even part of it in each, as wide as a read of `columns`.
@@ -88,15 +91,15 @@ struct Ahead {
   unsigned locality = kIntoL2;
 };
 
-/// Whether something is computed with what `read` reads from a matrix in a loop.
+/// Whether something is computed with what `read` reads from a matrix, or one of several, in a loop.
 bool isComputedWith(vector::TransferReadOp read) {
-  return isa<MemRefType>(read.getShapedType()) && read.getShapedType().getRank() == 2 && !read->use_empty() &&
+  return isa<MemRefType>(read.getShapedType()) && read.getShapedType().getRank() >= 2 && !read->use_empty() &&
          llvm::none_of(read->getUsers(), llvm::IsaPred<vector::TransferWriteOp>) && read->getParentOfType<scf::ForOp>();
 }
 
 /// The operand with which that is; null when there is none.
 BlockArgument computedWith(vector::TransferReadOp read) {
-  return isComputedWith(read) ? operandOf(read.getBase()) : nullptr;
+  return isComputedWith(read) && rowDim(read) == 0 ? operandOf(read.getBase()) : nullptr;
 }
 
 struct PrefetchStreams final : impl::PrefetchStreamsBase<PrefetchStreams> {
@@ -192,10 +195,13 @@ struct PrefetchStreams final : impl::PrefetchStreamsBase<PrefetchStreams> {
     auto [rows, columns] = extents(read);
     int64_t line = std::max<int64_t>(1, lineBytes * 8 / read.getVectorType().getElementTypeBitWidth());
     for (int64_t row = 0; row < rows; ++row)
-      for (int64_t column = 0; column < columns; column += line)
-        memref::PrefetchOp::create(builder, loc, source,
-                                   {applied(base + row, {start[0]}), applied(base + column, {start[1]})},
-                                   /*isWrite=*/false, ahead.locality, /*isDataCache=*/true);
+      for (int64_t column = 0; column < columns; column += line) {
+        SmallVector<Value> place = start;
+        place[rowDim(read)] = applied(base + row, {start[rowDim(read)]});
+        place.back() = applied(base + column, {start.back()});
+        memref::PrefetchOp::create(builder, loc, source, place, /*isWrite=*/false, ahead.locality,
+                                   /*isDataCache=*/true);
+      }
   }
 };
 } // namespace

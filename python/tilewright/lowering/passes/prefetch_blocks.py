@@ -180,7 +180,8 @@ def place(function: func.FuncOp, target: Target) -> None:
             continue
         switch = _sizes(op)
         tile = body(op) if switch is None else switch.regions[0].blocks[0]
-        nests = [each for each in in_block(tile) if named(each, "scf.for")]
+        # Loops that fill what a short panel lacks read nothing.
+        nests = [each for each in in_block(tile) if named(each, "scf.for") and named(each, "vector.transfer_read")]
         for before, product in pairwise([None, *nests]):
             # The outermost loop with blocks that L2 holds is the one whose lines lie together.
             if product is None or not named(product, "vector.contract") or named(product, "memref.prefetch"):

@@ -15,11 +15,11 @@ from tilewright import groups
 from tilewright.dims import MAX_EXTENT, Dim, most
 from tilewright.mlir import ir
 from tilewright.schedules import steps
-from tilewright.schedules.models import parts, space, strips_of_a
+from tilewright.schedules.models import parts, space
 from tilewright.schedules.models.blocking import Blocking, ceil_div, keeps_c, stages_c
 from tilewright.schedules.models.lone_panel import reads_a
 from tilewright.schedules.steps import batch_loops, knobs, row_blocks, split_k, staged_sums
-from tilewright.schedules.steps.marked_loops import STRIPS
+from tilewright.schedules.steps.marked_loops import mark_strips
 from tilewright.spec import MatmulSpec
 from tilewright.targets.base import Target
 
@@ -268,8 +268,8 @@ def _tiled(
     def nest(tile: steps.Handle, names: Iterable[str]) -> steps.Handle:
         for name in names:
             tile, loop = steps.tile_result(tile, loops[name], spec)
-            if name in ("jc", "ic") and strips_of_a.are(p, most(spec.m)):
-                steps.mark(loop, STRIPS)
+            if name in ("jc", "ic"):
+                mark_strips(loop, p, spec)
         return tile
 
     outer = [name for name in loops if name not in _TILES]

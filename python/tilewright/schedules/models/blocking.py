@@ -15,12 +15,15 @@ from collections import Counter
 from dataclasses import replace
 from functools import cache, partial
 from math import gcd
+from typing import Any
 
 from tilewright.dims import most as most_of
 from tilewright.dtypes import DType, dtype
 from tilewright.errors import SpecError
 from tilewright.schedules.models import lone_panel, passing, prefetching, strips_of_a, tile_blocks, tiles
 from tilewright.schedules.models.register_tiles import (
+    FOR_B,
+    FOR_PANELS_AHEAD,
     MANY_REGISTERS,
     at_width,
     lanes_for,
@@ -149,7 +152,7 @@ def _packed_tile(spec: MatmulSpec, target: Target, m: int, *, lanes: int = 0, nr
         "fused": dot.adds,
         "rows": dot.rows,
         "products": spec.products,
-        **_waiting(spec, target),
+        **_waiting(spec, target, ahead=strips_of_a.wanted(spec, target, panel_bytes(spec, target))),
     }
     return register_tile(core, spec.acc_type, m, spec.n, nr=nr, **given)
 
@@ -174,16 +177,14 @@ def packed_blocking(spec: MatmulSpec, target: Target, *, stands_for_open: bool =
     in_rows = spec.deterministic and spec.has_rows
     lanes = target.lanes(spec.acc_type) if stands_for_open else panel_lanes(spec, target)
     mr, nr = _packed_tile(spec, target, _MANY_ROWS if spec.b_packed or in_rows else spec.m, lanes=lanes)
-    deepest = depth(target, nr * element_bytes)
-    if _packs_for_few(spec, target):
-        deepest = min(deepest, _DEPTH_FOR_FEW)
-    kc = even(spec.k, deepest)
-    if (
-        spec.b_packed or not spec.deterministic
-    ):  # Otherwise kc is not to depend on M, as mr does where B does not come packed.
-        kc = _with_rows_apart(spec.k, kc, mr, target, element_bytes)
     deep = lone_panel.depth(spec, target, nr)
     in_place = deep > 0 and not stands_for_open and lone_panel.may_read_a(spec, target)
+    strips = not (stands_for_open or in_place or deep) and strips_of_a.wanted(spec, target, element_bytes)
+    few = _is_strip(spec, target) and not (spec.b_packed or spec.deterministic)
+    if strips:
+        kc = even(spec.k, strips_of_a.depth(element_bytes, few=few))
+    else:
+        kc = _packed_depth(spec, target, (mr, nr), element_bytes)
     if in_place or (spec.b_packed and deep):
         kc = deep
     if spec.fused:  # The sums stay in registers over all of K.
@@ -199,12 +200,11 @@ def packed_blocking(spec: MatmulSpec, target: Target, *, stands_for_open: bool =
         core = at_width(target, spec.acc_type, lanes)
         given = {"lanes": lanes, "padded": False, "fused": dot.adds}
         mr, _ = register_tile(core, spec.acc_type, spec.m, spec.n, nr=nr, most=most, **given)
-    if not (stands_for_open or in_place or deep) and strips_of_a.wanted(spec, target, element_bytes):
-        few = keeps_b(spec, target) and not spec.deterministic
-        return strips_of_a.blocks(spec, target, (mr, nr), element_bytes, few=few)
     # A padded C of one tile would take the place of a panel of B of its shape. Tile registers' are of other types.
     if spec.b_packed and mr == kc:
         mr -= dot.rows  # a whole number of the instruction's rows, or it would take another one, and other panels
+    if strips:
+        return strips_of_a.blocks(spec, target, (mr, nr, kc), element_bytes, few=few)
     last = target.l3 or target.l2
     b_bytes = min(int(last.bytes * _B_SHARE), B_BLOCK_LIMIT)
     if keeps_b(spec, target) and not in_place:
@@ -222,6 +222,19 @@ def packed_blocking(spec: MatmulSpec, target: Target, *, stands_for_open: bool =
     if spec.has_rows:
         return _with_rows(sizes, spec, target)
     return sizes if in_place else replace(sizes, mc=passing.rows(spec, target, sizes, element_bytes))
+
+
+def _packed_depth(spec: MatmulSpec, target: Target, tile: tuple[int, int], element_bytes: int) -> int:
+    """The depth of blocks where panels of B, of a tile's columns, pass by a block of A that waits in L2."""
+    mr, nr = tile
+    deepest = depth(target, nr * element_bytes)
+    if _packs_for_few(spec, target):
+        deepest = min(deepest, _DEPTH_FOR_FEW)
+    kc = even(spec.k, deepest)
+    if spec.b_packed or not spec.deterministic:
+        # Otherwise kc is not to depend on M, as mr does where B does not come packed.
+        kc = _with_rows_apart(spec.k, kc, mr, target, element_bytes)
+    return kc
 
 
 def _tile_blocking(spec: MatmulSpec, target: Target) -> Blocking:
@@ -447,13 +460,17 @@ def interleaving(dot: Dot, target: Target) -> int:
     return dot.depth // 2 + 1 if dot.depth > 1 and target.vector_registers >= MANY_REGISTERS else 0
 
 
-def _waiting(spec: MatmulSpec, target: Target) -> dict[str, float]:
-    """What `register_tile` is told of a core that waits for a B of more than half of L1, and for a C of more than its part of L2."""
+def _waiting(spec: MatmulSpec, target: Target, *, ahead: bool = False) -> dict[str, Any]:
+    """What `register_tile` is told of a core that waits for a B of more than half of L1, and for a C of more than its part of L2.
+
+    Panels of B may be prefetched `ahead`.
+    """
     m, n, k = (max(most_of(each), 1) for each in (spec.m, spec.n, spec.k))
     if not target.rows_ahead:
         return {}
     far = m * n * spec.acc_type.bytes > target.l2.bytes * _PANEL_SHARE and not spec.widens
-    return {"waits": k * n * spec.b_type.bytes > target.l1.bytes // 2, "odd": _ODD_LINE / k if far else 0.0}
+    waits = (FOR_PANELS_AHEAD if ahead else FOR_B) if k * n * spec.b_type.bytes > target.l1.bytes // 2 else None
+    return {"waits": waits, "odd": _ODD_LINE / k if far else 0.0}
 
 
 def _reads_b_from_afar(spec: MatmulSpec, target: Target) -> bool:

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import cache
 
 from tilewright.dims import most as most_of
@@ -17,13 +17,31 @@ from tilewright.targets.base import Target
 # multiply-adds) runs at 0.92 of the rate of a 6 x 4 tile (10 loads), which a quarter of a slot a load explains.
 _LOAD_COST = 0.25
 
-_FROM_L2, _WAITED, _LOAD_WAITED = 3, 0.5, 0.35
-"""Cycles in which L2 delivers a vector of B to a core that waits for it, the part of what a step then lacks that is not hidden, and slots
-that a load costs there.
+
+@dataclass(frozen=True, slots=True)
+class Waiting:
+    """What a step takes longer on a core that waits for what comes from L2.
+
+    Attributes:
+        vector: Cycles in which L2 delivers a vector of B.
+        unhidden: The part of what a step then lacks that is not hidden.
+        load: Slots that a load costs.
+    """
+
+    vector: float
+    unhidden: float
+    load: float
+
+
+FOR_B = Waiting(vector=3, unhidden=0.5, load=0.35)
+"""For a B that comes as it is asked for.
 Measured on Cascade Lake, in GFLOP/s, by vectors of sums: packed f32 960 x 960 x 960 5 x 5 113, 6 x 4 116, 8 x 3 115; 192 x 768 x 768 4 x 6
 109, 6 x 4 116, 8 x 3 115, 14 x 2 111; 128 x 3072 x 768 4 x 6 87, 6 x 4 92, 8 x 3 98, 14 x 2 88; u8 by i8 960 x 960 x 960 5 x 5 401, 6 x 4
 424, 8 x 3 458, 14 x 2 447; 192 x 768 x 768 4 x 6 414, 5 x 5 417, 6 x 4 450, 8 x 3 443; unpacked f32 64 x 448 x 1024 5 x 5 89, 6 x 4 106,
 8 x 3 92; 32 x 1000 x 512 4 x 6 81, 6 x 4 84, 8 x 3 84; but 700 x 65 x 700 5 x 5 98, 6 x 4 72, 9 x 3 71, 14 x 2 65."""
+FOR_PANELS_AHEAD = Waiting(vector=4, unhidden=1.0, load=0.6)
+"""For panels of B that are prefetched, and meet strips of A. Measured there, packed, f32, in GFLOP/s: 1440 x 1920 x 768 8 x 3 vectors of sums
+120, 9 x 3 111, 6 x 4 110, 12 x 2 108, 5 x 5 103, 7 x 3 102, 14 x 2 102; 1152 x 1056 x 768 8 x 3 107, 9 x 3 109, 6 x 4 101, 7 x 3 95."""
 _ROWS_OF_A_STRIP = 4
 """Rows from which on a tile that has all columns is better than two of more rows: 4 x 96 sums and 6 x 64 by 938 x 88 x 129 in f32 0.86, 4 x
 48 and 6 x 32 by 912 x 48 x 80 in f64 0.82; but 2 x 160 and 5 x 80 by 512 x 160 x 400 in f32 1.8."""
@@ -70,10 +88,10 @@ def register_tiles(
                 yield mr, vectors * lanes
 
 
-def tile_cycles(target: Target, mr: int, vectors: int, lanes: int = 1, rows: int = 1, *, waits: bool = False) -> float:
+def tile_cycles(target: Target, mr: int, vectors: int, lanes: int = 1, rows: int = 1, *, waits: Waiting | None = None) -> float:
     """Cycles of one step over k of a register tile: the multiply-adds, their latency or the loads, whichever is slowest.
 
-    An instruction that multiplies several `rows` at once has as many columns of B in a register. With `waits`, B comes from L2.
+    An instruction that multiplies several `rows` at once has as many columns of B in a register. The core `waits` for a B from L2.
     """
     loads = (mr / lanes if target.by_lane else mr) + vectors
     if rows > 1:
@@ -85,8 +103,9 @@ def tile_cycles(target: Target, mr: int, vectors: int, lanes: int = 1, rows: int
     longest = max(busy, loads / target.loads_per_cycle, target.fma_latency)
     if target.vector_registers < MANY_REGISTERS and not target.is_level:
         return longest + _B_COST * vectors
-    if waits:
-        return longest + _LOAD_WAITED * loads / target.loads_per_cycle + _WAITED * max(0, vectors - busy / _FROM_L2)
+    if waits is not None:
+        late = max(0, vectors - busy / waits.vector)
+        return longest + waits.load * loads / target.loads_per_cycle + waits.unhidden * late
     return longest + _LOAD_COST * loads / target.loads_per_cycle
 
 
@@ -179,18 +198,19 @@ def result_cycles(
     rows: int = 1,
     far: float = 0.0,
     ends_narrow: bool = False,
-    waits: bool = False,
+    waits: Waiting | None = None,
     odd: float = 0.0,
 ) -> float:
     """Cycles of one step over k of an m x n result in register tiles of mr x nr.
 
     With `padded`, short tiles take as long as full ones; otherwise as long as a tile of their rows and vectors. `rows` as for
     `tile_cycles`. A vector of a B from beyond L2 takes `far` more, where tiles are not padded. With `ends_narrow`, the last columns
-    are a part of a vector where they fit in; with `waits`, the core waits for a B of several strips, or of few rows. A vector of
+    are a part of a vector where they fit in; the core `waits` for a B of several strips, or of few rows. A vector of
     C takes `odd` more where tiles have an odd number of them side by side.
     """
     mr, nr = tile
-    waits = waits and not (nr >= n and mr >= _ROWS_OF_A_STRIP)
+    if nr >= n and mr >= _ROWS_OF_A_STRIP:
+        waits = None
     if nr >= n or nr // lanes % 2 == 0:
         odd = 0.0
     if padded:
@@ -226,7 +246,7 @@ def register_tile(
     held: int = 0,
     far: float = 0.0,
     ends_narrow: bool = False,
-    waits: bool = False,
+    waits: Waiting | None = None,
     odd: float = 0.0,
 ) -> tuple[int, int]:
     """The register tile with which an m x n result takes the fewest cycles, as `result_cycles` counts them.

@@ -31,11 +31,16 @@ def wanted(spec: MatmulSpec, target: Target, element_bytes: int) -> bool:
     return not spec.fused or most(spec.k) * element_bytes * _LEAST_COLUMNS <= target.l2.bytes * _SHARE
 
 
-def blocks(spec: MatmulSpec, target: Target, tile: tuple[int, int], element_bytes: int, *, few: bool) -> Blocking:
-    """The sizes for a register tile, with `few` rows or many, and elements of so many bytes in panels."""
-    mr, nr = tile
-    deepest = (_FEW_DEPTH_BYTES if few else _DEPTH_BYTES) // element_bytes
-    kc = max(spec.k, 1) if spec.fused else even(spec.k, deepest)
+def depth(element_bytes: int, *, few: bool) -> int:
+    """The depth of blocks that `few` rows meet, or many, with elements of so many bytes in panels."""
+    return (_FEW_DEPTH_BYTES if few else _DEPTH_BYTES) // element_bytes
+
+
+def blocks(
+    spec: MatmulSpec, target: Target, tile: tuple[int, int, int], element_bytes: int, *, few: bool
+) -> Blocking:
+    """The sizes for a register tile of rows and columns, and a depth; the rest as for `depth`."""
+    mr, nr, kc = tile
     held = int(target.l2.bytes * (_FEW_SHARE if few else _SHARE)) // spec.products
     nc = even(spec.n, held // (kc * element_bytes), nr)
     return Blocking(mr=mr, nr=nr, mc=min(mr, max(spec.m, 1)), nc=nc, kc=kc, rows_ahead=target.rows_ahead)
