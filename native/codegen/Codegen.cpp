@@ -16,6 +16,7 @@
 #include "llvm/MC/MCSubtargetInfo.h"
 #include "llvm/MC/TargetRegistry.h"
 #include "llvm/Passes/PassBuilder.h"
+#include "llvm/Support/CommandLine.h"
 #include "llvm/Support/ErrorHandling.h"
 #include "llvm/Support/SourceMgr.h"
 #include "llvm/Support/TargetSelect.h"
@@ -133,6 +134,29 @@ void load(Compilation &compilation, const std::string &ir) {
 struct GuardDepth {
   GuardDepth() { ++guardDepth; }
   ~GuardDepth() { --guardDepth; }
+};
+
+/// LLVM's option to align branches, which its assembler for x86 reads when it is made, and takes from nowhere else: on
+/// while an instance lives, and off for everybody else.
+class BranchAlignment {
+public:
+  explicit BranchAlignment(bool wanted) : lock(mutex()) { set(wanted); }
+  ~BranchAlignment() { set(false); }
+
+private:
+  static std::mutex &mutex() {
+    static std::mutex only;
+    return only;
+  }
+
+  static void set(bool value) {
+    static auto *option =
+        static_cast<cl::opt<bool> *>(cl::getRegisteredOptions().lookup("x86-branches-within-32B-boundaries"));
+    if (option)
+      option->setValue(value);
+  }
+
+  std::lock_guard<std::mutex> lock;
 };
 
 /// Loads `ir` and runs `work` on it. When LLVM fails half-way its data is in no state to be destroyed, and stays.
@@ -275,13 +299,18 @@ std::string tilewright::codegen::optimize(const std::string &ir, const Machine &
   });
 }
 
-std::string tilewright::codegen::emit(const std::string &ir, const Machine &machine, Kind kind) {
+std::string tilewright::codegen::emit(const std::string &ir, const Machine &machine, Kind kind, bool alignBranches) {
   return guarded(ir, machine, CodeGenOptLevel::Aggressive, [&](Compilation &compilation) {
     SmallString<0> code;
     raw_svector_ostream stream(code);
     legacy::PassManager passes;
     CodeGenFileType type = kind == Kind::assembly ? CodeGenFileType::AssemblyFile : CodeGenFileType::ObjectFile;
-    if (compilation.machine->addPassesToEmitFile(passes, stream, nullptr, type))
+    bool refused;
+    {
+      BranchAlignment aligned(alignBranches);
+      refused = compilation.machine->addPassesToEmitFile(passes, stream, nullptr, type);
+    }
+    if (refused)
       throw CodegenError("LLVM cannot write this kind of file for triple \"" + machine.triple + "\"");
     passes.run(*compilation.module);
     return std::string(code);

@@ -49,14 +49,14 @@ static std::string defaultPasses(std::string triple, std::string cpu, std::strin
 }
 
 static nb::bytes emit(const std::string &ir, std::string triple, std::string cpu, std::string features,
-                      const std::string &kind) {
+                      const std::string &kind, bool alignBranches) {
   if (kind != "asm" && kind != "obj")
     throw codegen::CodegenError("kind \"" + kind + "\"; expected \"asm\" or \"obj\"");
   std::string code;
   {
     nb::gil_scoped_release release;
     code = codegen::emit(ir, {std::move(triple), std::move(cpu), std::move(features)},
-                         kind == "asm" ? codegen::Kind::assembly : codegen::Kind::object);
+                         kind == "asm" ? codegen::Kind::assembly : codegen::Kind::object, alignBranches);
   }
   return nb::bytes(code.data(), code.size());
 }
@@ -91,7 +91,9 @@ NB_MODULE(_codegen, m) {
   m.def("default_passes", &defaultPasses, nb::kw_only(), nb::arg("triple"), nb::arg("cpu"), nb::arg("features"),
         nb::arg("level") = 3, "The passes of LLVM's default pipeline of that level, as opt's -passes takes them.");
   m.def("emit", &emit, nb::arg("llvmir"), nb::kw_only(), nb::arg("triple"), nb::arg("cpu"), nb::arg("features"),
-        nb::arg("kind"), "Assembly (\"asm\") or object (\"obj\") of LLVM IR text, which is not optimized any further.");
+        nb::arg("kind"), nb::arg("align_branches") = false,
+        "Assembly (\"asm\") or object (\"obj\") of LLVM IR text, which is not optimized any further. With `align_branches`, no jump of "
+        "an object for x86 crosses 32 bytes, or ends there.");
   m.def("host_kernel", &hostKernel, nb::arg("llvmir"), nb::kw_only(), nb::arg("kernel"), nb::arg("triple"),
         nb::arg("lines_of_text") = false, nb::arg("locations") = false,
         "LLVM IR for the machine of a kernel of an NVVM module, which calls the emulator of GPU kernels.");

@@ -102,7 +102,7 @@ _MOST_ROWS_AHEAD = 64
 """Rows that are further ahead of their use have left L1 again."""
 RATES = (
     *("fma_per_cycle", "fma_latency", "loads_per_cycle", "issue_per_cycle"),
-    *("rates", "model_cpu", "model_note", "adds_apart", "is_level", "passes", "rows_ahead"),
+    *("rates", "model_cpu", "model_note", "adds_apart", "is_level", "passes", "rows_ahead", "aligns_branches"),
 )
 """Fields of a `Target` that say how its core issues."""
 
@@ -156,6 +156,9 @@ class Target:
             starts as many times as often.
         rows_ahead: Steps over K ahead of their use at which rows of an operand that L1 does not hold are prefetched, on a core whose loads
             from L2 wait otherwise, and more so where they cross lines; 0: its window of instructions reaches far enough.
+        aligns_branches: Jumps do not cross 32 bytes, or end there: the core would decode what is around them again in each step. That is
+            half of a loop over K now and then, by where it happens to lie: f32 128 x 768 x 768 118 and 128 GFLOP/s on Cascade Lake (Intel
+            341810, Mitigations for Jump Conditional Code Erratum).
         base: For "host": the name of the row it was made from; otherwise None.
         emulation: How an emulator runs kernels (see `emulated`); None: with vectors as long as the target's machines have, where one
             has to. It decides nothing about code.
@@ -190,6 +193,7 @@ class Target:
     is_level: bool = False
     passes: int = 1
     rows_ahead: int = 0
+    aligns_branches: bool = False
     base: str | None = None
     emulation: Emulated | None = None
 

@@ -197,7 +197,7 @@ _ROWS = (
     _row(
         "x86-64-v4",
         _V4,
-        _SKYLAKE_SERVER | {"is_level": True},
+        _SKYLAKE_SERVER | {"is_level": True, "aligns_branches": True},
         **_SKYLAKE,
         source="x86-64 psABI level v4; caches of Skylake Server (Intel 248966), L3 of 8 cores",
     ),
@@ -205,7 +205,7 @@ _ROWS = (
     _row(
         "cascadelake",
         _CASCADE_LAKE,
-        _SKYLAKE_SERVER | {"model_cpu": "cascadelake", "rows_ahead": 4},
+        _SKYLAKE_SERVER | {"model_cpu": "cascadelake", "rows_ahead": 4, "aligns_branches": True},
         **_SKYLAKE,
         source="caches of Skylake Server (Intel 248966), which it shares; L3 of 8 cores",
     ),

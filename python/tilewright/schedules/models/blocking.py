@@ -25,6 +25,7 @@ from tilewright.schedules.models.register_tiles import (
     FOR_B,
     FOR_PANELS_AHEAD,
     MANY_REGISTERS,
+    SPARE,
     at_width,
     lanes_for,
     may_be_narrow,
@@ -147,12 +148,14 @@ def _packed_tile(spec: MatmulSpec, target: Target, m: int, *, lanes: int = 0, nr
     if dot.is_tile:
         return tiles.block(m, spec.n, nr=nr, products=spec.products)
     core = at_width(target, spec.acc_type, lanes or target.lanes(spec.acc_type))
+    ahead = strips_of_a.wanted(spec, target, panel_bytes(spec, target))
     given = {
         "lanes": lanes,
         "fused": dot.adds,
         "rows": dot.rows,
         "products": spec.products,
-        **_waiting(spec, target, ahead=strips_of_a.wanted(spec, target, panel_bytes(spec, target))),
+        "held": SPARE * ahead,
+        **_waiting(spec, target, ahead=ahead),
     }
     return register_tile(core, spec.acc_type, m, spec.n, nr=nr, **given)
 

@@ -39,9 +39,10 @@ Measured on Cascade Lake, in GFLOP/s, by vectors of sums: packed f32 960 x 960 x
 109, 6 x 4 116, 8 x 3 115, 14 x 2 111; 128 x 3072 x 768 4 x 6 87, 6 x 4 92, 8 x 3 98, 14 x 2 88; u8 by i8 960 x 960 x 960 5 x 5 401, 6 x 4
 424, 8 x 3 458, 14 x 2 447; 192 x 768 x 768 4 x 6 414, 5 x 5 417, 6 x 4 450, 8 x 3 443; unpacked f32 64 x 448 x 1024 5 x 5 89, 6 x 4 106,
 8 x 3 92; 32 x 1000 x 512 4 x 6 81, 6 x 4 84, 8 x 3 84; but 700 x 65 x 700 5 x 5 98, 6 x 4 72, 9 x 3 71, 14 x 2 65."""
-FOR_PANELS_AHEAD = Waiting(vector=4, unhidden=1.0, load=0.6)
-"""For panels of B that are prefetched, and meet strips of A. Measured there, packed, f32, in GFLOP/s: 1440 x 1920 x 768 8 x 3 vectors of sums
-120, 9 x 3 111, 6 x 4 110, 12 x 2 108, 5 x 5 103, 7 x 3 102, 14 x 2 102; 1152 x 1056 x 768 8 x 3 107, 9 x 3 109, 6 x 4 101, 7 x 3 95."""
+FOR_PANELS_AHEAD, SPARE = Waiting(vector=4, unhidden=0.25, load=0.35), 2
+"""For panels of B that are prefetched, and meet strips of A; and registers that are then better left free. Measured there, packed, f32, in
+GFLOP/s: 1440 x 1920 x 768 8 x 3 vectors of sums 127, 6 x 4 124, 12 x 2 122, 5 x 5 122, 14 x 2 121, 7 x 3 121, 9 x 3 121; 1024 x 1024 x 1024
+119, 121, 119, 110, 119, 117, 108."""
 _ROWS_OF_A_STRIP = 4
 """Rows from which on a tile that has all columns is better than two of more rows: 4 x 96 sums and 6 x 64 by 938 x 88 x 129 in f32 0.86, 4 x
 48 and 6 x 32 by 912 x 48 x 80 in f64 0.82; but 2 x 160 and 5 x 80 by 512 x 160 x 400 in f32 1.8."""
