@@ -473,7 +473,7 @@ def _waiting(spec: MatmulSpec, target: Target, *, ahead: bool = False) -> dict[s
         return {}
     far = m * n * spec.acc_type.bytes > target.l2.bytes * _PANEL_SHARE and not spec.widens
     waits = (FOR_PANELS_AHEAD if ahead else FOR_B) if k * n * spec.b_type.bytes > target.l1.bytes // 2 else None
-    return {"waits": waits, "odd": _ODD_LINE / k if far else 0.0}
+    return {"waits": waits, "odd": _ODD_LINE / k if far and not ahead else 0.0}
 
 
 def _reads_b_from_afar(spec: MatmulSpec, target: Target) -> bool:
