@@ -52,7 +52,6 @@ class Row:
         purpose: What it is for, in a phrase.
         fits: Whether it fuses all that a spec asks for.
         pays: Whether it beats the rows after it.
-        pays_shared: Whether it does where threads share one product, where that is another question.
         shared: What becomes of its sizes when threads share the work.
         threaded: Whether threads can share it.
         needs: The fact of a target without which it computes nothing, one of its attributes; empty for none.
@@ -71,7 +70,6 @@ class Row:
     purpose: str
     fits: Callable[[MatmulSpec], bool] = pays.is_plain
     pays: Callable[[MatmulSpec, Target], bool] = lambda spec, target: True
-    pays_shared: Callable[[MatmulSpec, Target], bool] | None = None
     shared: Callable[[Blocking, MatmulSpec, int], Blocking] = blocking.widened
     threaded: bool = True
     needs: str = ""
@@ -136,7 +134,6 @@ STRATEGIES: Mapping[str, Row] = {
         "products with few rows and a B that no cache holds",
         fits=lambda spec: _fuses_vectors(spec, along_k=False),
         pays=pays.streaming,
-        pays_shared=pays.streaming_shared,
         shared=streamed_blocks.in_strips,
         tile="rows",
         takes=open_extents.takes_streamed,
@@ -255,25 +252,17 @@ def choose(spec: MatmulSpec, target: Target, overrides: Mapping[str, int] | None
     typical = spec
     if spec.deterministic and not _agree(spec, target):
         typical = replace(spec, m=_TYPICAL_ROWS, batch=(), a_batch=(), b_batch=())
-    shared = not spec.deterministic and parts.sharing(spec, parts.count(spec, target), threads) > 1
-    name = first(typical, typical, target, shared=shared)
+    name = first(typical, typical, target)
     if spec.deterministic and STRATEGIES[name].own_order and spec.n != 1:
         name = PANELS
     return sized(name, spec, target, overrides, threads)
 
 
-def first(spec: MatmulSpec, call: MatmulSpec, target: Target, *, shared: bool = False) -> str:
-    """The name of the first strategy that fits and pays for a call of `spec`, whose spec is `call`: `spec` itself, if that is static.
-
-    With `shared`, threads share the product.
-    """
+def first(spec: MatmulSpec, call: MatmulSpec, target: Target) -> str:
+    """The name of the first strategy that fits and pays for a call of `spec`, whose spec is `call`: `spec` itself, if that is static."""
     in_order = spec.deterministic and spec is not call
     rows = [name for name, row in STRATEGIES.items() if not (in_order and row.own_order)]
-
-    def pays_(row: Row) -> bool:
-        return ((shared and row.pays_shared) or row.pays)(call, target)
-
-    fitting = (name for name in rows if STRATEGIES[name].computes(spec) and pays_(STRATEGIES[name]))
+    fitting = (name for name in rows if STRATEGIES[name].computes(spec) and STRATEGIES[name].pays(call, target))
     return next((name for name in fitting if spec is call or STRATEGIES[name].takes(spec, call, target)), PANELS)
 
 

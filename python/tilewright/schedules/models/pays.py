@@ -34,12 +34,11 @@ _ROWS_STREAMED_NARROW = 16
 rows. On Zen 3, f32, streamed and packed, in GFLOP/s: 12, 24, 48 x 2048 x 2048 48 and 43, 51 and 60, 54 and 73; 12, 24, 48 x 4096 x 1024
 50 and 44, 57 and 59, 46 and 72; 12, 16, 24, 48 x 640 x 2720 62 and 51, 72 and 56, 67 and 65, 68 and 72; 16, 24, 48 x 1500 x 1500 52 and
 57, 60 and 67, 73 and 79; bf16 24 x 4096 x 1024 64 and 74."""
-_READS, _WIDE, _STRIPS = 110, 512, 150
-"""Where a core waits for what L2 delivers, and B is half of L2 and more, packing repays if each element of A and B is read so many times,
-half of the harmonic mean of M and N; or if there are more columns than the second number, and rows times the part of L2 that B takes are
-more than the third. Measured on Cascade Lake in f32, 371 products of 20 to 256 rows, 128 to 3072 columns and K from 256 to 4096, in arrays
-that start with a line and in others: 0.988 of the best of packed, unpacked and streamed in the geometric mean; by other cores' rules
-0.91."""
+_READS, _READS_FAR, _FAR = 320, 140, 3 / 4
+"""Where a core waits for what L2 delivers, packing repays if each byte of A and B is read so many times, half of the harmonic mean of M and N
+for each byte of an element; less often where B takes this part of L2. Measured on Cascade Lake, random products with extents from 16 to
+1500, in arrays that start with a line and in others, times the speed of the best of packed, unpacked and streamed in the geometric mean: 260
+in f32 0.981, 90 in f64 0.994."""
 _MOST_STREAMED = 8
 """Rows for which such a core goes through B once, beside a single one, from `ROWS_IN_L3` on. There, unpacked and streamed, in GFLOP/s:
 2 x 1024 x 2048 15 and 11, 4 x 512 x 4096 35 and 26, 4 x 768 x 2048 26 and 29; 6 x 1000 x 2048 35 and 43, 8 x 512 x 1024 40 and
@@ -94,19 +93,6 @@ def streaming(spec: MatmulSpec, target: Target, *, held: bool = True) -> bool:
     overlaps = target.fma_per_cycle > 1 and blocking.keeps_b(spec, target)
     sums = _sums(spec)
     return _goes_through_b_once(sums, target, overlaps=overlaps) or (held and _interleaves_b_less(sums, target))
-
-
-def streaming_shared(spec: MatmulSpec, target: Target) -> bool:
-    """The same where threads share the product: where a core waits for L2, small packed blocks are each a place where they meet.
-
-    Measured on Cascade Lake in f32, two threads, streamed and packed, in GFLOP/s: 48 x 2048 x 2048 176 and 128, 128 x 4096 x 4096 163 and
-    138, 96 x 640 x 2720 163 and 132, 128 x 3072 x 768 171 and 149, 128 x 768 x 3072 180 and 181, 64 x 1000 x 2048 125 and 137; on one
-    thread 88 and 89, 88 and 91, 84 and 101, 90 and 99, 77 and 102, 41 and 51.
-    """
-    if streaming(spec, target):
-        return True
-    meets = bool(target.rows_ahead) and not spec.widens and _copies_b(spec, target) and blocking.keeps_b(spec, target)
-    return meets and streaming(spec, replace(target, rows_ahead=0))
 
 
 def packing(spec: MatmulSpec, target: Target) -> bool:
@@ -295,18 +281,13 @@ def _copies_b(spec: MatmulSpec, target: Target) -> bool:
     # From memory, nothing fetches a tile's rows of B ahead of their use: packing does, where nothing goes through B once.
     far = spec.a_transposed and b_bytes >= held_bytes(target) // 2
     if target.rows_ahead and not far:
-        return _outweighs_strips(spec, b_bytes / target.l2.bytes)
+        reads = _READS_FAR if b_bytes >= _FAR * target.l2.bytes else _READS
+        return spec.rows_of_b * spec.n * element.bytes > reads * (spec.rows_of_b + spec.n)
     narrow = target.vector_registers < register_tiles.MANY_REGISTERS
     if narrow and spec.rows_of_b >= _ROWS_TO_LEAVE_L2 and not spec.b_transposed:
         return _is_crowded(spec, target, _CROWDED) or b_bytes >= target.l2.bytes // 2
     least = _ROWS_TO_PACK_NARROW if narrow else ROWS_TO_PACK
     return spec.rows_of_b >= (_ROWS_FROM_MEMORY if far else least) and _is_far(spec, target)
-
-
-def _outweighs_strips(spec: MatmulSpec, part: float) -> bool:
-    """Whether packing a B that takes such a part of L2 costs less than waiting for its strips, tile after tile."""
-    m, n = spec.rows_of_b, spec.n
-    return part >= 1 / 2 and (m * n > _READS * (m + n) or (n > _WIDE and m * part > _STRIPS))
 
 
 def _is_far(spec: MatmulSpec, target: Target) -> bool:
