@@ -62,8 +62,8 @@ std::string optimize(const std::string &ir, const Machine &machine, int level, c
                      PassRuns *watch = nullptr);
 
 /// Code of `ir`, which is not optimized any further, position-independent. Multiplications and additions are fused only
-/// where the IR's flags say so. With `alignBranches`, no jump of an object for x86 crosses 32 bytes, or ends there. Throws
-/// CodegenError.
+/// where the IR's flags say so. With `alignBranches`, no jump of an object for x86 crosses 32 bytes, or ends there.
+/// Throws CodegenError.
 std::string emit(const std::string &ir, const Machine &machine, Kind kind, bool alignBranches = false);
 
 } // namespace tilewright::codegen

@@ -92,7 +92,8 @@ NB_MODULE(_codegen, m) {
         nb::arg("level") = 3, "The passes of LLVM's default pipeline of that level, as opt's -passes takes them.");
   m.def("emit", &emit, nb::arg("llvmir"), nb::kw_only(), nb::arg("triple"), nb::arg("cpu"), nb::arg("features"),
         nb::arg("kind"), nb::arg("align_branches") = false,
-        "Assembly (\"asm\") or object (\"obj\") of LLVM IR text, which is not optimized any further. With `align_branches`, no jump of "
+        "Assembly (\"asm\") or object (\"obj\") of LLVM IR text, which is not optimized any further. With "
+        "`align_branches`, no jump of "
         "an object for x86 crosses 32 bytes, or ends there.");
   m.def("host_kernel", &hostKernel, nb::arg("llvmir"), nb::kw_only(), nb::arg("kernel"), nb::arg("triple"),
         nb::arg("lines_of_text") = false, nb::arg("locations") = false,

@@ -91,3 +91,31 @@ func.func @others(%again: memref<256x256xf32>, %small: memref<64x256xf32>, %copy
   }
   return %row : vector<1x32xf32>
 }
+
+// -----
+
+// Rows of packed panels too, of which a matrix of scratch has several.
+// NEAR-LABEL: func @panels
+//       NEAR:   %[[PANELS:.*]] = memref.alloc() : memref<4x64x32xf32>
+//       NEAR:   scf.for %[[K:[a-z0-9]+]] =
+//       NEAR:     %[[AHEAD:.*]] = affine.apply #{{.*}}()[%[[K]]]
+// NEAR-COUNT-2:   memref.prefetch %[[PANELS]][{{.*}}], read, locality<3>, data
+//   NEAR-NOT:     memref.prefetch
+//       NEAR:     vector.transfer_read
+//       NEAR:   return
+// CHECK-LABEL: func @panels
+//   CHECK-NOT:   memref.prefetch
+//       CHECK:   return
+func.func @panels(%panel: index, %acc: vector<1x32xf32>) -> vector<1x32xf32> {
+  %c0 = arith.constant 0 : index
+  %c1 = arith.constant 1 : index
+  %c64 = arith.constant 64 : index
+  %pad = arith.constant 0.0 : f32
+  %panels = memref.alloc() : memref<4x64x32xf32>
+  %sum = scf.for %k = %c0 to %c64 step %c1 iter_args(%x = %acc) -> vector<1x32xf32> {
+    %row = vector.transfer_read %panels[%panel, %k, %c0], %pad {in_bounds = [true, true]} : memref<4x64x32xf32>, vector<1x32xf32>
+    %next = arith.addf %x, %row : vector<1x32xf32>
+    scf.yield %next : vector<1x32xf32>
+  }
+  return %sum : vector<1x32xf32>
+}

@@ -94,3 +94,52 @@ func.func @fewer(%n: index, %m: index) -> vector<1x32xf32> {
   vector.print %all : vector<2x32xf32>
   return %sum : vector<1x32xf32>
 }
+
+// -----
+
+// Over strips of K they are spread: one of two rows in a strip. In a loop over columns the next tile is on the right, and after the last one
+// at the start of the rows below.
+// CHECK-DAG: #[[TWO:.*]] = affine_map<()[s0] -> (s0 + 2)>
+// CHECK-DAG: #[[STEP:.*]] = affine_map<()[s0] -> (s0 + 32)>
+// CHECK-DAG: #[[ROW:.*]] = affine_map<()[s0, s1] -> (s1 + s0 floordiv 8)>
+// CHECK-LABEL: func @strips
+//  CHECK-SAME:   (%[[C:[a-z0-9]+]]: memref<64x64xf32>
+//       CHECK:   scf.for %[[I:[a-z0-9]+]] =
+//       CHECK:     scf.for %[[J:[a-z0-9]+]] = %{{.*}} to %[[END:[a-z0-9]+]]
+//       CHECK:       %[[BELOW:.*]] = affine.apply #[[TWO]]()[%[[I]]]
+//       CHECK:       %[[NEXT:.*]] = affine.apply #[[STEP]]()[%[[J]]]
+//       CHECK:       %[[MORE:.*]] = arith.cmpi ult, %[[NEXT]], %[[END]]
+//       CHECK:       %[[DOWN:.*]] = arith.select %[[MORE]], %[[I]], %[[BELOW]]
+//       CHECK:       %[[OVER:.*]] = arith.select %[[MORE]]
+//       CHECK:       scf.for %[[S:[a-z0-9]+]] = {{.*}} step %c8 iter_args
+//       CHECK:         %[[PLACE:.*]] = affine.apply #[[ROW]]()[%[[S]], %[[DOWN]]]
+// CHECK-COUNT-2:       memref.prefetch %[[C]][{{.*}}], write, locality<3>, data
+//   CHECK-NOT:         memref.prefetch
+//       CHECK:         scf.for
+//   CHECK-NOT:         memref.prefetch
+//  LONG-LABEL: func @strips
+func.func @strips(%c: memref<64x64xf32>, %zero: vector<2x32xf32>) {
+  %c0 = arith.constant 0 : index
+  %c1 = arith.constant 1 : index
+  %c2 = arith.constant 2 : index
+  %c8 = arith.constant 8 : index
+  %c16 = arith.constant 16 : index
+  %c32 = arith.constant 32 : index
+  %c64 = arith.constant 64 : index
+  %pad = arith.constant 0.0 : f32
+  scf.for %i = %c0 to %c64 step %c2 {
+    scf.for %j = %c0 to %c64 step %c32 {
+      %tile = vector.transfer_read %c[%i, %j], %pad {in_bounds = [true, true]} : memref<64x64xf32>, vector<2x32xf32>
+      %sum = scf.for %s = %c0 to %c16 step %c8 iter_args(%x = %tile) -> vector<2x32xf32> {
+        %end = arith.addi %s, %c8 : index
+        %part = scf.for %k = %s to %end step %c1 iter_args(%y = %x) -> vector<2x32xf32> {
+          %next = arith.addf %y, %zero : vector<2x32xf32>
+          scf.yield %next : vector<2x32xf32>
+        }
+        scf.yield %part : vector<2x32xf32>
+      }
+      vector.transfer_write %sum, %c[%i, %j] {in_bounds = [true, true]} : vector<2x32xf32>, memref<64x64xf32>
+    }
+  }
+  return
+}

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
@@ -32,6 +33,29 @@ def test_assembly_fuses_only_where_the_ir_says_so():
 
 def test_object_is_elf():
     assert _codegen.emit(MULTIPLY_ADD.format(""), kind="obj", **V3).startswith(b"\x7fELF")
+
+
+def test_jumps_can_be_kept_off_boundaries():
+    """Conditional jumps of six bytes, with what they fuse with, in all places: each ends in the 32 bytes that it starts in."""
+    tests = "".join(
+        f"""
+  b{i}:
+  %c{i} = icmp eq i32 %a, {i}
+  br i1 %c{i}, label %end, label %b{i + 1}"""
+        for i in range(1000, 1400)
+    )
+    ir = f"define void @f(i32 %a) {{\n  br label %b1000{tests}\n  b1400:\n  br label %end\n  end:\n  ret void\n}}"
+    plain, aligned, again = (_codegen.emit(ir, kind="obj", align_branches=each, **V3) for each in (False, True, False))
+    assert plain == again
+
+    def crossing(code: bytes) -> int:
+        """How many pairs of a comparison with a number of four bytes and a jump as long cross 32 bytes, or end with them."""
+        places = [each.start() for each in re.finditer(rb"\x81\xff..\0\0\x0f\x84", code, re.DOTALL)]
+        assert len(places) >= 300
+        return sum(at // 32 != (at + 12) // 32 for at in places)
+
+    assert crossing(plain) > 0
+    assert crossing(aligned) == 0
 
 
 def test_optimize_optimizes():

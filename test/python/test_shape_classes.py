@@ -52,20 +52,20 @@ def test_strategy(shape, strategy):
     ("shape", "strategy", "ahead"),
     [
         ((64, 64, 64), "unpacked", 0),  # L1 holds B
-        ((256, 256, 256), "unpacked", 4),
-        ((384, 384, 384), "packed", 0),
-        ((127, 384, 384), "unpacked", 4),
-        ((127, 512, 512), "unpacked", 4),
+        ((128, 128, 128), "unpacked", 4),
+        ((384, 384, 384), "packed", 8),
+        ((127, 384, 384), "packed", 8),
+        ((48, 384, 384), "unpacked", 4),
         ((24, 600, 600), "unpacked", 4),
         ((12, 600, 600), "unpacked", 4),
-        ((96, 1536, 1024), "packed", 0),  # each element is read often
-        ((512, 128, 4096), "unpacked", 4),  # and here not
-        ((64, 1000, 2048), "packed", 0),  # many strips
-        ((64, 448, 4096), "unpacked", 4),  # few strips
+        ((96, 1536, 1024), "packed", 8),  # each element is read often
+        ((512, 48, 512), "unpacked", 4),  # and here not
+        ((64, 1000, 2048), "packed", 8),  # often enough, of a B beyond L2
+        ((32, 448, 1024), "unpacked", 4),  # not often enough
         ((8, 1024, 1024), "streamed", 4),
         ((4, 1024, 1024), "unpacked", 4),
         ((12, 1024, 1024), "unpacked", 4),
-        ((512, 512, 512), "packed", 0),
+        ((512, 512, 512), "packed", 8),
     ],
     ids=str,
 )
@@ -399,11 +399,11 @@ def test_code_does_not_grow_with_rows() -> None:
     ("shape", "tile"),
     [
         ((128, 3072, 768), (8, 48)),  # not 4 x 96, which wastes as little
-        ((960, 960, 960), (6, 64)),  # nor 5 x 80
+        ((960, 960, 960), (8, 48)),  # nor 9 x 48, which leaves no registers
         ((64, 448, 1024), (6, 64)),
-        ((480, 736, 16), (6, 64)),  # pairs of lines of C: not 8 x 48, which wastes less
+        ((480, 736, 16), (8, 48)),  # not 12 x 32: K is short
         ((938, 88, 129), (4, 96)),  # one strip
-        ((512, 160, 400), (6, 64)),  # not 2 x 160
+        ((512, 160, 400), (12, 32)),  # not 2 x 160
         ((40, 80, 40), (5, 80)),  # L1 holds B
     ],
     ids=str,
@@ -411,12 +411,3 @@ def test_code_does_not_grow_with_rows() -> None:
 def test_register_tiles_where_a_core_waits_for_l2(shape, tile):
     found = choice(*shape, target=get("cascadelake")).parameters
     assert (found.mr, found.nr) == tile
-
-
-def test_threads_that_share_few_rows_meet_once_where_a_core_waits():
-    spec = tw.MatmulSpec(48, 2048, 2048)
-    for threads_, strategy in ((1, "packed"), (2, "streamed")):
-        assert select.choose(spec, get("cascadelake"), None, threads_).strategy == strategy
-    # Which one sums may not depend on the threads; and those that take entries of a batch share no product.
-    for same in (replace(spec, deterministic=True), replace(spec, batch=(2,))):
-        assert {select.choose(same, get("cascadelake"), None, each).strategy for each in (1, 2)} == {"packed"}

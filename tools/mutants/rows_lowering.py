@@ -105,8 +105,8 @@ ROWS = (
     ),
     Mutant(
         "lowering/passes/privatization.py",
-        'if op.name == "scf.for" and apart and len(op.results) == 1:',
-        'if op.name == "scf.for" and apart:',
+        'if op.name != "scf.for" or len(op.results) != 1:',
+        'if op.name != "scf.for":',
         ("test_races.py", "test_threads.py", "test_batches.py", "lowering/parallel.test"),
     ),
     Mutant(
@@ -154,8 +154,8 @@ ROWS = (
     ),
     Mutant(
         "lowering/passes/prefetch_panels.py",
+        "k * stride + (size * panels.ahead + ahead // width)",
         "k * stride + (size + ahead // width)",
-        "k * stride + ahead // width",
         ("lowering/prefetch-panels.test",),
     ),
     Mutant(

@@ -133,6 +133,18 @@ ROWS = (
         ("test_knobs.py",),
     ),
     Mutant(
+        "schedules/models/strips_of_a.py",
+        "return sizes.mc <= sizes.mr and sizes.mc < m",
+        "return sizes.mc <= sizes.mr",
+        ("test_strips_of_a.py", "test_threads.py", "test_batches.py"),
+    ),
+    Mutant(
+        "schedules/models/strips_of_a.py",
+        "if spec.b_packed or n < threads * _LEAST_COLUMNS:",
+        "if n < threads * _LEAST_COLUMNS:",
+        ("test_strips_of_a.py",),
+    ),
+    Mutant(
         "schedules/cpu/packed.py",
         "        loops = [*order, *rest]\n",
         "        loops = [*blocks, *rest]\n",

@@ -55,8 +55,8 @@ Value wholeOf(vector::TransferReadOp read) {
   }
 }
 
-/// The loop over columns that goes on to the tile on the right of the one that `read` reads, before it goes to other rows; null
-/// where the next tile is below.
+/// The loop over columns that goes on to the tile on the right of the one that `read` reads, before it goes to other
+/// rows; null where the next tile is below.
 scf::ForOp loopOverColumns(vector::TransferReadOp read) {
   for (auto loop = read->getParentOfType<scf::ForOp>(); loop; loop = loop->getParentOfType<scf::ForOp>()) {
     if (chooses(loop.getInductionVar(), read.getBase(), read.getIndices(), /*dim=*/0))

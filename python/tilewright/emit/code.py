@@ -70,8 +70,8 @@ def object_file(llvmir: str, target: Target | GpuTarget) -> bytes:
 
 def _emit(llvmir: str, target: Target | GpuTarget, kind: str) -> bytes:
     aligned = isinstance(target, Target) and target.aligns_branches
-    machine = {"triple": target.triple, "cpu": target.cpu, "features": target.feature_string}
+    triple, cpu, features = target.triple, target.cpu, target.feature_string
     try:
-        return _codegen.emit(llvmir, kind=kind, align_branches=aligned, **machine)
+        return _codegen.emit(llvmir, triple=triple, cpu=cpu, features=features, kind=kind, align_branches=aligned)
     except ValueError as e:
         raise LoweringError(str(e), stage=kind) from None

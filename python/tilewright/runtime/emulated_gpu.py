@@ -200,11 +200,10 @@ class EmulatedGpuKernel:
             host = _codegen.host_kernel(
                 llvmir, kernel=kernel, triple=_TRIPLE, lines_of_text=lines_of_text, locations=recorded
             )
-            machine = {"triple": _TRIPLE, "cpu": "x86-64", "features": ""}
-            optimized = _codegen.optimize(host, **machine, level=1)
+            optimized = _codegen.optimize(host, triple=_TRIPLE, cpu="x86-64", features="", level=1)
             if recorded:
                 optimized = instrument.instrumented(optimized)
-            object_ = _codegen.emit(optimized, **machine, kind="obj")
+            object_ = _codegen.emit(optimized, triple=_TRIPLE, cpu="x86-64", features="", kind="obj")
         except ValueError as e:
             raise LoweringError(str(e), stage="emulation") from None
         self._code = coverage.linked(object_, "launch", ["shared", "parameters"], title or kernel)

@@ -33,7 +33,8 @@ def PrefetchTiles : Pass<"tilewright-prefetch-tiles"> {
   let description = [{
     Where a loop starts from a two-dimensional vector that is read from a memref, as the microkernel's loop over K starts
     from a tile of C, prefetches the tile below it before the loop. The hardware does not: a tile's rows are few and far
-    apart. Runs after bufferization and before vectors are unrolled. A prefetch beyond the memref is harmless.
+    apart. Where that loop is one over strips of K, the tile's rows are spread over these, and the next tile is the one on the right
+    in a loop over columns. Runs after bufferization and before vectors are unrolled. A prefetch beyond the memref is harmless.
 
     Upstream has the operation, and no pass that places it.
   }];
@@ -51,7 +52,7 @@ def PrefetchStreams : Pass<"tilewright-prefetch-streams"> {
     a step of the outermost loop of which a step reads no more than a quarter of L2. Along a row that is enough unless the
     operand exceeds half of the last-level cache too.
 
-    With `rows-ahead`, other reads that go down the rows of an operand have the lines of so many steps later prefetched into L1: a core
+    With `rows-ahead`, other reads that go down the rows of a matrix, packed or not, have the lines of so many steps later prefetched into L1: a core
     that does not look as far ahead as L2 is away waits for each. Copies are left alone. Runs after bufferization and before vectors are
     unrolled. A prefetch beyond the memref is harmless.
 

@@ -60,6 +60,10 @@ def packed(spec: MatmulSpec, target: Target, blocking: Blocking) -> ir.Module:
     Where B is one panel (`lone_panel.reads_a`), A is read once, where it lies: there are no loops jc, ic and jr, kc divides K, and
     the last rows are a tile of their own.
 
+    Where a block of A has the rows of a tile (`strips_of_a`), there is no loop ir: each strip of A meets all panels of B's block::
+
+        for jc: for pc: packed_b = ...; for ic in 0..M step mr: packed_a[mr][kc] = A[ic:ic+mr, pc:pc+kc]; for jr: ...
+
     With something done to the sums before they are written, there is no loop pc: kc is all of K, and C is written once and
     never read::
 

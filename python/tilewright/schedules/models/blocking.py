@@ -32,7 +32,7 @@ from tilewright.schedules.models.register_tiles import (
     panel_lanes,
     register_tile,
 )
-from tilewright.schedules.models.sizes import Blocking, ceil_div, even
+from tilewright.schedules.models.sizes import MAX_SIZE, Blocking, ceil_div, even
 from tilewright.spec import MatmulSpec
 from tilewright.targets.base import Cache, Target
 from tilewright.targets.dots import Dot
@@ -110,6 +110,9 @@ _ODD_LINE = 8
 """Cycles that a line of C takes more where tiles have an odd number of them side by side, on a core that waits for L2, and fetches lines in
 pairs. On Cascade Lake, f32, with 6 x 64 sums, 8 x 32, 5 x 80, 8 x 48 and 9 x 48, in GFLOP/s: 480 x 736 x 16 104, 71, 58, 52, 54; 481 x 741
 x 17 78, 66, 49, 45, 43; 600 x 1000 x 40 102, 87, 95, 59, 92."""
+_SHORT, _SHORT_ROWS = 64, 8
+"""A K up to which such a core waits for C, and the rows of its packed tiles then, at most: f32 480 x 736 x 16 with 12 x 32 sums 74, with
+8 x 48 and 6 x 64 87 GFLOP/s; 1108 x 1425 x 19 77, 82 and 73."""
 _TOO_DEEP = 1.5
 """Times what L2 has lines for that a strip has to be, on a core that waits for it, to be cut: half of its lines, so that the next strip has
 the others. On Cascade Lake, f32, unpacked, in GFLOP/s, rows in blocks of 1024, 512, 256 and 128: 64 x 256 x 1024 77, 113, 112; 32 x 512 x
@@ -155,6 +158,7 @@ def _packed_tile(spec: MatmulSpec, target: Target, m: int, *, lanes: int = 0, nr
         "rows": dot.rows,
         "products": spec.products,
         "held": SPARE * ahead,
+        "most": _SHORT_ROWS if ahead and most_of(spec.k) < _SHORT else MAX_SIZE,
         **_waiting(spec, target, ahead=ahead),
     }
     return register_tile(core, spec.acc_type, m, spec.n, nr=nr, **given)
@@ -184,10 +188,8 @@ def packed_blocking(spec: MatmulSpec, target: Target, *, stands_for_open: bool =
     in_place = deep > 0 and not stands_for_open and lone_panel.may_read_a(spec, target)
     strips = not (stands_for_open or in_place or deep) and strips_of_a.wanted(spec, target, element_bytes)
     few = _is_strip(spec, target) and not (spec.b_packed or spec.deterministic)
-    if strips:
-        kc = even(spec.k, strips_of_a.depth(element_bytes, few=few))
-    else:
-        kc = _packed_depth(spec, target, (mr, nr), element_bytes)
+    deepest = strips_of_a.depth(element_bytes, few=few)
+    kc = even(spec.k, deepest) if strips else _packed_depth(spec, target, (mr, nr), element_bytes)
     if in_place or (spec.b_packed and deep):
         kc = deep
     if spec.fused:  # The sums stay in registers over all of K.

@@ -3,8 +3,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from tilewright.schedules.models import blocking, few_columns, register_tiles, streamed_blocks
 from tilewright.schedules.models.blocking import Blocking
 from tilewright.schedules.models.sizes import held_bytes
@@ -35,10 +33,10 @@ rows. On Zen 3, f32, streamed and packed, in GFLOP/s: 12, 24, 48 x 2048 x 2048 4
 50 and 44, 57 and 59, 46 and 72; 12, 16, 24, 48 x 640 x 2720 62 and 51, 72 and 56, 67 and 65, 68 and 72; 16, 24, 48 x 1500 x 1500 52 and
 57, 60 and 67, 73 and 79; bf16 24 x 4096 x 1024 64 and 74."""
 _READS, _READS_FAR, _FAR = 320, 140, 3 / 4
-"""Where a core waits for what L2 delivers, packing repays if each byte of A and B is read so many times, half of the harmonic mean of M and N
-for each byte of an element; less often where B takes this part of L2. Measured on Cascade Lake, random products with extents from 16 to
-1500, in arrays that start with a line and in others, times the speed of the best of packed, unpacked and streamed in the geometric mean: 260
-in f32 0.981, 90 in f64 0.994."""
+"""Where a core waits for what L2 delivers, packing repays if half of the harmonic mean of M and N, which is how often each element of A and
+B is read, is more than one of these divided by the bytes of an element: the second one where B takes the third one's part of L2. Measured
+on Cascade Lake, random products with extents from 16 to 1500, in arrays that start with a line and in others, times the speed of the best
+of packed, unpacked and streamed in the geometric mean: 260 in f32 0.981, 90 in f64 0.994."""
 _MOST_STREAMED = 8
 """Rows for which such a core goes through B once, beside a single one, from `ROWS_IN_L3` on. There, unpacked and streamed, in GFLOP/s:
 2 x 1024 x 2048 15 and 11, 4 x 512 x 4096 35 and 26, 4 x 768 x 2048 26 and 29; 6 x 1000 x 2048 35 and 43, 8 x 512 x 1024 40 and

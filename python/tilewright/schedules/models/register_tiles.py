@@ -89,7 +89,9 @@ def register_tiles(
                 yield mr, vectors * lanes
 
 
-def tile_cycles(target: Target, mr: int, vectors: int, lanes: int = 1, rows: int = 1, *, waits: Waiting | None = None) -> float:
+def tile_cycles(
+    target: Target, mr: int, vectors: int, lanes: int = 1, rows: int = 1, *, waits: Waiting | None = None
+) -> float:
     """Cycles of one step over k of a register tile: the multiply-adds, their latency or the loads, whichever is slowest.
 
     An instruction that multiplies several `rows` at once has as many columns of B in a register. The core `waits` for a B from L2.

