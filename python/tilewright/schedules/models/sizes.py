@@ -34,8 +34,8 @@ class Blocking:
         kc: Depth of the blocks.
         unroll: Steps over K that an iteration takes at most; 0: as the compiler sees fit.
         ahead: KiB that streams are prefetched ahead; 0: no operand is prefetched.
-        rows_ahead: Steps over K that rows of B are prefetched into L1 ahead of their use; 0: none are. What else is prefetched is then spread
-            over strips of K.
+        rows_ahead: Steps over K that rows of B are prefetched into L1 ahead of their use; 0: none are. What else is prefetched then is
+            spread over strips of K.
         order: Whether the loops over register tiles are the other way round than the strategy has them: 1, or 0.
         nest: Which order the loops over blocks have: the number of a permutation of those that there are; 0: as the strategy has them.
         across: How many threads are side by side across the outer of two nested loops that threads share, the others across the inner one;
