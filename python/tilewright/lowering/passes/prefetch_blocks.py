@@ -184,7 +184,9 @@ def place(function: func.FuncOp, target: Target) -> None:
         nests = [each for each in in_block(tile) if named(each, "scf.for") and named(each, "vector.transfer_read")]
         for before, product in pairwise([None, *nests]):
             # The outermost loop with blocks that L2 holds is the one whose lines lie together.
-            if product is None or not named(product, "vector.contract") or named(product, "memref.prefetch"):
+            if product is None or product.name != "scf.for" or not named(product, "vector.contract"):
+                continue
+            if named(product, "memref.prefetch"):
                 continue
             source = product if before is None or named(before, "vector.contract") else before
             block = _block(loop, source, large)
