@@ -170,7 +170,8 @@ struct PrefetchStreams final : impl::PrefetchStreamsBase<PrefetchStreams> {
   std::optional<Ahead> findRowsAhead(vector::TransferReadOp read) {
     auto loop = read->getParentOfType<scf::ForOp>();
     // One that carries no sums reads those that it starts from.
-    if (rowsAhead == 0 || !loop || loop->getNumResults() == 0 || !isComputedWith(read) || !choosesRow(loop.getInductionVar(), read) ||
+    if (rowsAhead == 0 || !loop || loop->getNumResults() == 0 || !isComputedWith(read) ||
+        !choosesRow(loop.getInductionVar(), read) ||
         extents(read)[1] * read.getVectorType().getElementTypeBitWidth() < lineBytes * 8)
       return std::nullopt;
     return Ahead{loop, rowsAhead, kIntoL1};
