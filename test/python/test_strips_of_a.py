@@ -111,7 +111,7 @@ SIZES = [
 @pytest.mark.parametrize(("shape", "sizes"), SIZES, ids=str)
 def test_numbers_and_bits_on_any_target(shape, sizes, beta, dtype):
     """With tails everywhere, sums that start from C, and prefetches beyond all operands."""
-    spec = replace(tw.MatmulSpec.from_dtypes(*shape, dtype), beta=beta)
+    spec = tw.MatmulSpec.from_dtypes(*shape, dtypes=dtype, beta=beta)
     operands = uniform(spec)
     expected = check(tw.compile(spec, schedule="packed", parameters=sizes), operands)
     with threadpool_limits(limits=3, user_api="openmp"):
