@@ -34,6 +34,12 @@ def test_a_block_of_b_waits_in_l2_and_a_strip_in_l1(shape, dtype):
     assert sizes.kc * sizes.mr * element <= CASCADE_LAKE.l1.bytes / 2
 
 
+def test_a_strip_has_the_rows_of_the_tile_that_is_asked_for():
+    spec = tw.MatmulSpec(700, 500, 400)
+    assert select.choose(spec, CASCADE_LAKE, {"mr": 5}).parameters.mc == 5
+    assert select.choose(spec, CASCADE_LAKE, {"mr": 5, "mc": 50}).parameters.mc == 50
+
+
 def test_few_rows_leave_room_for_the_next_block():
     few, many = (packed_blocking(tw.MatmulSpec(m, 2048, 2048), CASCADE_LAKE) for m in (128, 1024))
     assert few.kc * few.nc <= many.kc * many.nc / 2

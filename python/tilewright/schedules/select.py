@@ -295,7 +295,7 @@ def sized(
     model = (typical and chosen.typical) or chosen.sizes
     sizes = chosen.shared(model(each, target), each, parts.sharing(spec, split, threads))
     sizes = replace(sizes, parts=split)
-    found = sizes.replaced(overrides or {})
+    found = blocking.overridden(sizes, overrides or {}, spec)
     if found.threads != sizes.threads:
         raise ScheduleError(
             f"threads is {found.threads}",

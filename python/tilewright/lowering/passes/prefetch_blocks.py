@@ -473,16 +473,16 @@ def _sum(parts: Iterable[Index], values: dict[ir.Value, ir.Value], root: ir.Oper
     """The sum of indices with other `values` of the variables of loops in `root`."""
     total: Index = 0
     for part in parts:
-        total = index.add(total, part if isinstance(part, int) else _moved(part, values, root))
+        total = index.add(total, part if isinstance(part, int) else moved(part, values, root))
     return total
 
 
-def _moved(value: ir.Value, values: dict[ir.Value, ir.Value], root: ir.Operation) -> ir.Value:
+def moved(value: ir.Value, values: dict[ir.Value, ir.Value], root: ir.Operation) -> ir.Value:
     """An index computed again from other values of the variables of loops in `root`."""
     op = definition(value)
     if value not in values and op is not None and is_below(op, root):
         for operand in op.operands:
-            values[operand] = _moved(operand, values, root)
+            values[operand] = moved(operand, values, root)
         copied(op, values)
     return values.get(value, value)
 

@@ -93,6 +93,7 @@ def _prefetch(panels: _Panels, line: int, *, after: bool) -> None:
     place = terminator(body(panels.steps)) if after else panels.place
     with panels.read.context, panels.read.location, ir.InsertionPoint(place):
         zero = arith.constant(ir.IndexType.get(), 0)
+        buffer, panel = (prefetch_blocks.moved(each, {}, panels.steps) for each in (panels.buffer, panels.panel))
         variables = [_variable(panels.rows), _variable(panels.steps)]
         row, k = (ir.AffineExpr.get_dim(position) for position in range(2))
         row = ir.AffineExpr.get_floor_div(row, known(panels.rows.operands[2]) or 1)
@@ -101,7 +102,7 @@ def _prefetch(panels: _Panels, line: int, *, after: bool) -> None:
             # Counted on from the panel that is read: the next one follows it.
             at = row * (steps * stride) + k * stride + (size * panels.ahead + ahead // width)
             column = affine.AffineApplyOp(ir.AffineMap.get(2, 0, [at]), variables).result
-            memref.PrefetchOp(panels.buffer, [panels.panel, zero, column], False, _INTO_L2, True)
+            memref.PrefetchOp(buffer, [panel, zero, column], False, _INTO_L2, True)
 
 
 def _reads(function: ir.Operation) -> Iterator[ir.Operation]:

@@ -12,6 +12,7 @@ block is about as large as the others.
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Mapping
 from dataclasses import replace
 from functools import cache, partial
 from math import gcd
@@ -508,6 +509,13 @@ def divisor(k: int, most: int, unit: int) -> int:
     least = most // 2 if step == 1 else 1
     found = (size for size in range(most // step * step, least, -step) if k % size == 0)
     return next(found, even(k, most, step))
+
+
+def overridden(sizes: Blocking, given: Mapping[str, int], spec: MatmulSpec) -> Blocking:
+    """The sizes with `given` ones by name; a strip of A has the rows of a tile, whatever that has now."""
+    found = sizes.replaced(given)
+    strips = strips_of_a.are(sizes, most_of(spec.m)) and "mc" not in given
+    return replace(found, mc=found.mr) if strips else found
 
 
 def widened(blocking: Blocking, spec: MatmulSpec, threads: int) -> Blocking:

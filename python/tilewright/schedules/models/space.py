@@ -14,7 +14,7 @@ from math import factorial
 from typing import Any, Generic, TypeVar
 
 from tilewright.dims import Dim, Extent
-from tilewright.schedules.models import blocking, parts, prefetching, register_tiles, tiles
+from tilewright.schedules.models import blocking, parts, prefetching, register_tiles, strips_of_a, tiles
 from tilewright.schedules.models.blocking import Blocking, ceil_div, even
 from tilewright.spec import MatmulSpec
 from tilewright.targets.base import Target
@@ -153,7 +153,9 @@ def _packed_mc(spec: MatmulSpec, target: Target, sizes: Blocking) -> Options:
         return ()
     row_bytes = max(sizes.kc * blocking.panel_bytes(spec, target), 1)
     usual = blocking.rows_of_a(spec, target, row_bytes, sizes.mr)
-    return [(even(int(spec.m), max(int(usual * share), 1), sizes.mr),) for share in _SHARES]
+    found = [(even(int(spec.m), max(int(usual * share), 1), sizes.mr),) for share in _SHARES]
+    strips = strips_of_a.wanted(spec, target, blocking.panel_bytes(spec, target)) and sizes.mr < spec.m
+    return [*found, (sizes.mr,)] if strips else found
 
 
 def _packed_nc(spec: MatmulSpec, target: Target, sizes: Blocking) -> Options:
