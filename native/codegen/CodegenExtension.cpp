@@ -93,8 +93,7 @@ NB_MODULE(_codegen, m) {
   m.def("emit", &emit, nb::arg("llvmir"), nb::kw_only(), nb::arg("triple"), nb::arg("cpu"), nb::arg("features"),
         nb::arg("kind"), nb::arg("align_branches") = false,
         "Assembly (\"asm\") or object (\"obj\") of LLVM IR text, which is not optimized any further. With "
-        "`align_branches`, no jump of "
-        "an object for x86 crosses 32 bytes, or ends there.");
+        "`align_branches`, no jump of an object for x86 crosses 32 bytes, or ends there.");
   m.def("host_kernel", &hostKernel, nb::arg("llvmir"), nb::kw_only(), nb::arg("kernel"), nb::arg("triple"),
         nb::arg("lines_of_text") = false, nb::arg("locations") = false,
         "LLVM IR for the machine of a kernel of an NVVM module, which calls the emulator of GPU kernels.");

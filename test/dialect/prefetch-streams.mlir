@@ -94,6 +94,31 @@ func.func @others(%again: memref<256x256xf32>, %small: memref<64x256xf32>, %copy
 
 // -----
 
+// Sums that a loop over tiles starts from are none: it carries nothing.
+// NEAR-LABEL: func @sums
+//   NEAR-NOT:   memref.prefetch
+//       NEAR:   return
+// CHECK-LABEL: func @sums
+//   CHECK-NOT:   memref.prefetch
+//       CHECK:   return
+func.func @sums(%c: memref<64x256xf32>) {
+  %c0 = arith.constant 0 : index
+  %c1 = arith.constant 1 : index
+  %c64 = arith.constant 64 : index
+  %pad = arith.constant 0.0 : f32
+  scf.for %i = %c0 to %c64 step %c1 {
+    %tile = vector.transfer_read %c[%i, %c0], %pad {in_bounds = [true, true]} : memref<64x256xf32>, vector<1x32xf32>
+    %sum = scf.for %k = %c0 to %c64 step %c1 iter_args(%x = %tile) -> vector<1x32xf32> {
+      %next = arith.addf %x, %x : vector<1x32xf32>
+      scf.yield %next : vector<1x32xf32>
+    }
+    vector.transfer_write %sum, %c[%i, %c0] {in_bounds = [true, true]} : vector<1x32xf32>, memref<64x256xf32>
+  }
+  return
+}
+
+// -----
+
 // Rows of packed panels too, of which a matrix of scratch has several.
 // NEAR-LABEL: func @panels
 //       NEAR:   %[[PANELS:.*]] = memref.alloc() : memref<4x64x32xf32>

@@ -326,10 +326,8 @@ def test_the_c_entry_takes_tensors():
 def test_threads_take_entries_where_there_are_enough(batch, b_batch, regions):
     """With a B for each, one parallel region for all; with a shared one, another that packs it; for three, those of each."""
     spec = tw.MatmulSpec(260, 280, 300, batch=batch, b_batch=b_batch)
-    blocks = {
-        "mc": 260,
-        "kc": 300,
-    }  # all of A is a block: strips of it that are packed one by one have no region of their own
+    # All of A is a block: strips of it that are packed one by one have no region of their own.
+    blocks = {"mc": 260, "kc": 300}
     kernel = check(spec, "packed", threads=2, parameters=blocks)
     assert kernel.metadata.threads == 2
     assert len(re.findall(r"omp\.parallel", kernel.asm["bufferized"])) == regions

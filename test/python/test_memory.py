@@ -22,7 +22,7 @@ SHAPES = [
     (2**20, 2**20, 3),
 ]
 TYPES = ["f32", "f64", "f16", "bf16", "u8,i8,i32"]
-ROWS = ["x86-64", "x86-64-v3", "x86-64-v4", "sapphirerapids", "znver5"]
+ROWS = ["x86-64", "x86-64-v3", "x86-64-v4", "cascadelake", "sapphirerapids", "znver5"]
 
 
 def bound(target: tw.Target, threads: int) -> int:

@@ -40,6 +40,11 @@ def test_a_strip_has_the_rows_of_the_tile_that_is_asked_for():
     assert select.choose(spec, CASCADE_LAKE, {"mr": 5, "mc": 50}).parameters.mc == 50
 
 
+def test_a_single_tile_of_rows_is_no_strip():
+    spec = tw.MatmulSpec(5, 3000, 400)
+    assert not strips_of_a.are(packed_blocking(spec, CASCADE_LAKE), spec.m)
+
+
 def test_few_rows_leave_room_for_the_next_block():
     few, many = (packed_blocking(tw.MatmulSpec(m, 2048, 2048), CASCADE_LAKE) for m in (128, 1024))
     assert few.kc * few.nc <= many.kc * many.nc / 2
@@ -103,6 +108,23 @@ def test_what_threads_share(n, regions):
     before, *inside = text.split("omp.parallel")
     assert "vector.contract" not in before
     assert "vector.contract" in inside[-1]
+
+
+@pytest.mark.parametrize("m", [48, 128])
+def test_threads_choose_as_one_does(m):
+    """Few rows too, also of what may not depend on the threads, and of entries of a batch."""
+    spec = tw.MatmulSpec(m, 2048, 2048)
+    for each in (spec, replace(spec, deterministic=True), replace(spec, batch=(2,))):
+        assert {select.choose(each, CASCADE_LAKE, None, threads).strategy for threads in (1, 2)} == {"packed"}
+
+
+@pytest.mark.parametrize("shape", [(200, 500, 300), (128, 768, 768), (7, 900, 1100), (61, 700, 999)], ids=str)
+@pytest.mark.parametrize("dtype", ["f32", "f64", "bf16", "u8,i8,i32"])
+def test_blocks_that_come_packed_are_compiled_with_prefetches(shape, dtype):
+    """Which panel is next is computed where the prefetches are, whatever K's strips make of it."""
+    spec = tw.MatmulSpec.from_dtypes(*shape, dtypes=dtype, b_packed=True)
+    built = stages.build(spec, plan=make.make(spec, CASCADE_LAKE), target=CASCADE_LAKE, until="asm")
+    assert built.texts["asm"]
 
 
 SIZES = [

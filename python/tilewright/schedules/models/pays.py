@@ -36,7 +36,7 @@ _READS, _READS_FAR, _FAR = 320, 140, 3 / 4
 """Where a core waits for what L2 delivers, packing repays if half of the harmonic mean of M and N, which is how often each element of A and
 B is read, is more than one of these divided by the bytes of an element: the second one where B takes the third one's part of L2. Measured
 on Cascade Lake, random products with extents from 16 to 1500, in arrays that start with a line and in others, times the speed of the best
-of packed, unpacked and streamed in the geometric mean: 260 in f32 0.981, 90 in f64 0.994."""
+of packed, unpacked and streamed in the geometric mean: 260 in f32 0.981, 90 in f64 0.990."""
 _MOST_STREAMED = 8
 """Rows for which such a core goes through B once, beside a single one, from `ROWS_IN_L3` on. There, unpacked and streamed, in GFLOP/s:
 2 x 1024 x 2048 15 and 11, 4 x 512 x 4096 35 and 26, 4 x 768 x 2048 26 and 29; 6 x 1000 x 2048 35 and 43, 8 x 512 x 1024 40 and
