@@ -8,9 +8,11 @@ each the test that gains most information (Quinlan, "Learning Logical Definition
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from functools import cache
+from dataclasses import dataclass
+from functools import cache, reduce
 from itertools import pairwise, product
-from math import log2
+from math import log2, prod
+from operator import and_
 
 from tilewright.dims import Dim
 from tilewright.schedules.calls import Test
@@ -32,6 +34,27 @@ _OF_QUOTIENTS = 0.7
 """Part that the gain of a test of a quotient counts for: one that cuts the corner off where two extents have thresholds gains much."""
 
 
+@dataclass(frozen=True, slots=True)
+class _Grid:
+    """Where the choice is asked. A set of points has a bit for each.
+
+    Attributes:
+        values: Of each extent.
+        points: All combinations of them, in order.
+        passing: The points that pass a test.
+    """
+
+    values: Sequence[Sequence[int]]
+    points: Sequence[Extents]
+    passing: Mapping[Test, int]
+
+    def beside(self, point: int, axis: int, step: int) -> int | None:
+        """The point next to one along an axis, up or down; None at the end."""
+        stride = prod(len(values) for values in self.values[axis + 1 :])
+        place = point // stride % len(self.values[axis]) + step
+        return point + step * stride if 0 <= place < len(self.values[axis]) else None
+
+
 def rules(
     extents: Sequence[int | Dim], choice: Callable[[int, int, int], str], partial: Collection[str] = ()
 ) -> tuple[list[tuple[tuple[Test, ...], str]], str]:
@@ -43,23 +66,30 @@ def rules(
         partial: Those that are not for all other calls where anything else is.
     """
     choice = cache(choice)
-    grid = {name: _values(name, extent) for name, extent in zip("mnk", extents, strict=True)}
-    points = list(product(*grid.values()))
-    masks = dict(_splits(points))
+    grid = _grid({name: _values(name, extent) for name, extent in zip("mnk", extents, strict=True)})
+    points = grid.points
     chosen = {name: _mask(choice(*at) == name for at in points) for name in {choice(*at) for at in points}}
     left, found = (1 << len(points)) - 1, list[tuple[tuple[Test, ...], str]]()
     names = sorted(chosen, key=lambda name: (chosen[name].bit_count(), name))
     usual = max(names, key=lambda name: (name not in partial, names.index(name)))
     for name in [each for each in names if each != usual]:
         while left & chosen[name]:
-            tests, covered = _grown(left, chosen[name], masks)
+            tests, covered = _grown(left, chosen[name], grid.passing)
             if (covered & chosen[name]).bit_count() < max(_RIGHT * covered.bit_count(), _LEAST_PART * len(points)):
                 break
-            fresh = {at for number, at in enumerate(points) if left >> number & 1}
-            found.append((tuple(_exact(test, tests, grid, choice, name, fresh) for test in tests), name))
+            exact = (
+                _exact(test, tests, grid, chosen[name], left, lambda at, name=name: choice(*at) == name)
+                for test in tests
+            )
+            found.append((tuple(exact), name))
             left &= ~covered
         left &= ~chosen[name]
     return found, usual
+
+
+def _grid(values: Mapping[str, Sequence[int]]) -> _Grid:
+    points = list(product(*values.values()))
+    return _Grid(list(values.values()), points, dict(_splits(points)))
 
 
 def _values(name: str, extent: int | Dim) -> list[int]:
@@ -109,39 +139,35 @@ def _grown(left: int, wanted: int, masks: Mapping[Test, int]) -> tuple[list[Test
 
 
 def _exact(
-    test: Test,
-    rule: Sequence[Test],
-    grid: Mapping[str, Sequence[int]],
-    choice: Callable[[int, int, int], str],
-    name: str,
-    fresh: Collection[Extents],
+    test: Test, rule: Sequence[Test], grid: _Grid, chosen: int, fresh: int, is_chosen: Callable[[Extents], bool]
 ) -> Test:
-    """The test of a rule with the threshold at which the choice of `name` ends, and not at a point of the grid.
+    """The test of a rule with the threshold at which what is `chosen` ends, and not at a point of the grid.
 
-    Rather at a point that is `fresh` than at one that an earlier rule takes.
+    Rather at a point that is `fresh` than at one that an earlier rule takes; `is_chosen` asks beside points of the grid.
     """
-    others, step = [each for each in rule if each is not test], 1 if test.most is not None else -1
-    pairs = list[tuple[int, Extents, Extents]]()
-    for at, extent in product(product(*grid.values()), test.extents.partition("/")[0]):
-        axis, values = "mnk".index(extent), grid[extent]
-        beside = values.index(at[axis]) + step
-        if 0 <= beside < len(values) and test.holds(*at) and choice(*at) == name:
-            far = (*at[:axis], values[beside], *at[axis + 1 :])
-            ends = not test.holds(*far) and choice(*far) != name
-            if ends and all(each.holds(*at) and each.holds(*far) for each in others):
-                pairs.append((axis, at, far))
+    step = 1 if test.most is not None else -1
+    others = reduce(and_, (grid.passing[each] for each in rule if each is not test), -1)
+    inside, outside = others & chosen & grid.passing[test], others & ~chosen & ~grid.passing[test]
+    pairs = [
+        (axis, at, far)
+        for at in range(len(grid.points))
+        if inside >> at & 1
+        for axis in ("mnk".index(extent) for extent in test.extents.partition("/")[0])
+        if (far := grid.beside(at, axis, step)) is not None and outside >> far & 1
+    ]
     # Those between fresh points first, and then those that at least end at one.
     pairs = (
-        [pair for pair in pairs if pair[1] in fresh and pair[2] in fresh]
-        or [pair for pair in pairs if pair[2] in fresh]
+        [pair for pair in pairs if fresh >> pair[1] & fresh >> pair[2] & 1]
+        or [pair for pair in pairs if fresh >> pair[2] & 1]
         or pairs
     )
     if not pairs:
         return test
-    axis, near, far = pairs[len(pairs) // 2]
+    axis, *ends = pairs[len(pairs) // 2]
+    near, far = (grid.points[each] for each in ends)
     while abs(far[axis] - near[axis]) > 1:
         middle = (*near[:axis], (near[axis] + far[axis]) // 2, *near[axis + 1 :])
-        near, far = (middle, far) if choice(*middle) == name else (near, middle)
+        near, far = (middle, far) if is_chosen(middle) else (near, middle)
     if test.most is not None:
         return Test(test.extents, most=_of(far, test.extents) - 1)
     return Test(test.extents, least=_of(near, test.extents))

@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import replace
-from functools import cache, partial
+from functools import cache, lru_cache, partial
 from math import gcd
 from typing import Any
 
@@ -83,6 +83,8 @@ _FAR_VECTOR, _FAR_SHARE = 0.5, 1 / 2
 those chosen without: f32 8 x 512 x 512 1.44, 10 x 1024 x 512 1.63, 14 x 768 x 768 1.46, 16 x 1024 x 256 1.20, 17 x 512 x 512 1.03; f64
 10 x 400 x 400 1.72. In a loop over two whole tiles and more they lose: f32 18 x 512 x 512 0.54, 24 x 768 x 768 0.81, 128 x 384 x 384
 0.74."""
+_ASKED = 64
+"""Specs whose sizes stay known: a choice of a strategy asks for them several times."""
 NEAR = 2
 """Times L2 that a B may take before its panels come from beyond it."""
 _FAR, _WIDE_VECTORS = 8, 3
@@ -369,6 +371,7 @@ def _with_rows(sizes: Blocking, spec: MatmulSpec, target: Target) -> Blocking:
     return replace(sizes, mr=mr, mc=min(sizes.mc, even(spec.m, rows // mr * mr, mr)), nc=max(spec.n, 1))
 
 
+@lru_cache(maxsize=_ASKED)
 def unpacked_blocking(spec: MatmulSpec, target: Target, *, stands_for_open: bool = False) -> Blocking:
     """The sizes of strategy `unpacked` for `spec` on `target`, or for products with open extents, for which it stands.
 

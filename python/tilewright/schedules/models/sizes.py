@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import MISSING, asdict, dataclass, fields
+from functools import cache
 
 from tilewright.errors import ScheduleError
 from tilewright.targets.base import Target
@@ -64,13 +65,11 @@ class Blocking:
         Raises:
             ScheduleError: One is no int, or not from 1 to 2**31 - 1; those that may be absent from 0 on.
         """
-        for field in fields(self):
-            size = getattr(self, field.name)
-            least = 1 if field.default in (MISSING, 1) else 0
-            most = _MOST.get(field.name, MAX_SIZE)
+        for name, (least, most) in _bounds().items():
+            size = getattr(self, name)
             if not isinstance(size, int) or isinstance(size, bool) or not least <= size <= most:
                 raise ScheduleError(
-                    f"{field.name} is {size!r}", where="schedule parameters", expected=f"an int from {least} to {most}"
+                    f"{name} is {size!r}", where="schedule parameters", expected=f"an int from {least} to {most}"
                 )
 
     @property
@@ -98,6 +97,15 @@ class Blocking:
                 f"unknown parameter {unknown[0]!r}", where="schedule parameters", expected=f"one of {', '.join(known)}"
             )
         return Blocking(**{**known, **overrides})
+
+
+@cache
+def _bounds() -> Mapping[str, tuple[int, int]]:
+    """The least and the most that each size may be, by name: one that may be absent may be 0."""
+    return {
+        each.name: (1 if each.default in (MISSING, 1) else 0, _MOST.get(each.name, MAX_SIZE))
+        for each in fields(Blocking)
+    }
 
 
 def ceil_div(a: int, b: int) -> int:
