@@ -28,6 +28,7 @@
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <shared_mutex>
 
 using namespace llvm;
 using namespace tilewright::codegen;
@@ -42,10 +43,16 @@ void throwFatalError(void *, const char *reason, bool) {
     throw CodegenError(std::string("LLVM cannot compile this: ") + reason);
 }
 
+/// Collects errors, and what the register allocator says that its moves cost.
 struct DiagnosticCollector final : DiagnosticHandler {
-  explicit DiagnosticCollector(std::string &errors) : errors(errors) {}
+  DiagnosticCollector(std::string &errors, double &moves) : errors(errors), moves(moves) {}
+
+  bool isAnyRemarkEnabled() const override { return true; }
+  bool isMissedOptRemarkEnabled(StringRef pass) const override { return pass == "regalloc"; }
 
   bool handleDiagnostics(const DiagnosticInfo &info) override {
+    if (info.getKind() == DK_MachineOptimizationRemarkMissed)
+      addMoves(cast<DiagnosticInfoOptimizationBase>(info));
     if (info.getSeverity() == DS_Error) {
       raw_string_ostream stream(errors);
       DiagnosticPrinterRawOStream printer(stream);
@@ -55,17 +62,32 @@ struct DiagnosticCollector final : DiagnosticHandler {
     return true; // Nothing goes to stderr.
   }
 
+  /// Adds what a function's moves cost; those of its loops, which are remarks of their own, are among them.
+  void addMoves(const DiagnosticInfoOptimizationBase &remark) {
+    if (remark.getRemarkName() != "SpillReloadCopies")
+      return;
+    for (const DiagnosticInfoOptimizationBase::Argument &said : remark.getArgs()) {
+      double cost;
+      if (StringRef(said.Key).ends_with("Cost") && !StringRef(said.Val).getAsDouble(cost))
+        moves += cost;
+    }
+  }
+
   std::string &errors;
+  double &moves;
 };
 
 /// One module on its way through LLVM. It lives on the heap, because it is leaked when LLVM fails half-way.
 struct Compilation {
   std::string errors;
+  /// Moves from register to register, to the stack and from there, each as often as it runs for a call of its function
+  /// by LLVM's guess.
+  double moves = 0;
   LLVMContext context;
   std::unique_ptr<TargetMachine> machine;
   std::unique_ptr<Module> module;
 
-  Compilation() { context.setDiagnosticHandler(std::make_unique<DiagnosticCollector>(errors)); }
+  Compilation() { context.setDiagnosticHandler(std::make_unique<DiagnosticCollector>(errors, moves)); }
 
   void throwOnErrors() const {
     if (!errors.empty())
@@ -158,6 +180,42 @@ private:
 
   std::lock_guard<std::mutex> lock;
 };
+
+/// LLVM's option to keep few registers in use when it orders instructions, which it reads as it runs: as told while an
+/// instance lives. Others wait that want it otherwise.
+class FewRegisters {
+public:
+  explicit FewRegisters(bool wanted) {
+    if (wanted) {
+      usual = std::shared_lock(mutex());
+    } else {
+      other = std::unique_lock(mutex());
+      set(false);
+    }
+  }
+  ~FewRegisters() {
+    if (other)
+      set(true);
+  }
+
+private:
+  static std::shared_mutex &mutex() {
+    static std::shared_mutex only;
+    return only;
+  }
+
+  static void set(bool value) {
+    static auto *option = static_cast<cl::opt<bool> *>(cl::getRegisteredOptions().lookup("misched-regpressure"));
+    if (option)
+      option->setValue(value);
+  }
+
+  std::shared_lock<std::shared_mutex> usual;
+  std::unique_lock<std::shared_mutex> other;
+};
+
+/// Moves, a call, from which on code is made in both ways: fewer are outside loops.
+constexpr double worthTwoTries = 64;
 
 /// Loads `ir` and runs `work` on it. When LLVM fails half-way its data is in no state to be destroyed, and stays.
 template <typename Work>
@@ -300,19 +358,30 @@ std::string tilewright::codegen::optimize(const std::string &ir, const Machine &
 }
 
 std::string tilewright::codegen::emit(const std::string &ir, const Machine &machine, Kind kind, bool alignBranches) {
-  return guarded(ir, machine, CodeGenOptLevel::Aggressive, [&](Compilation &compilation) {
-    SmallString<0> code;
-    raw_svector_ostream stream(code);
-    legacy::PassManager passes;
-    CodeGenFileType type = kind == Kind::assembly ? CodeGenFileType::AssemblyFile : CodeGenFileType::ObjectFile;
-    bool refused;
-    {
-      BranchAlignment aligned(alignBranches);
-      refused = compilation.machine->addPassesToEmitFile(passes, stream, nullptr, type);
-    }
-    if (refused)
-      throw CodegenError("LLVM cannot write this kind of file for triple \"" + machine.triple + "\"");
-    passes.run(*compilation.module);
-    return std::string(code);
-  });
+  double moves = 0;
+  auto emitted = [&](bool few) {
+    return guarded(ir, machine, CodeGenOptLevel::Aggressive, [&](Compilation &compilation) {
+      SmallString<0> code;
+      raw_svector_ostream stream(code);
+      legacy::PassManager passes;
+      CodeGenFileType type = kind == Kind::assembly ? CodeGenFileType::AssemblyFile : CodeGenFileType::ObjectFile;
+      bool refused;
+      {
+        BranchAlignment aligned(alignBranches);
+        refused = compilation.machine->addPassesToEmitFile(passes, stream, nullptr, type);
+      }
+      if (refused)
+        throw CodegenError("LLVM cannot write this kind of file for triple \"" + machine.triple + "\"");
+      FewRegisters scheduled(few);
+      passes.run(*compilation.module);
+      moves = compilation.moves;
+      return std::string(code);
+    });
+  };
+  std::string usual = emitted(/*few=*/true);
+  double ofUsual = moves;
+  if (ofUsual < worthTwoTries || Triple(machine.triple).isAMDGPU())
+    return usual;
+  std::string other = emitted(/*few=*/false);
+  return moves < ofUsual ? other : usual;
 }
