@@ -32,6 +32,11 @@ _ROWS_STREAMED_NARROW = 16
 rows. On Zen 3, f32, streamed and packed, in GFLOP/s: 12, 24, 48 x 2048 x 2048 48 and 43, 51 and 60, 54 and 73; 12, 24, 48 x 4096 x 1024
 50 and 44, 57 and 59, 46 and 72; 12, 16, 24, 48 x 640 x 2720 62 and 51, 72 and 56, 67 and 65, 68 and 72; 16, 24, 48 x 1500 x 1500 52 and
 57, 60 and 67, 73 and 79; bf16 24 x 4096 x 1024 64 and 74."""
+_ROWS_ON_PAGES = 2048
+"""Rows from which a B as large as L2 is packed by a core that starts one multiply-add a cycle, for which L3 is fast enough: a strip of B
+meets rows of A and C on as many pages. On Zen 4, f32, times the speed of packed: 4676 x 2123 x 240 0.86, 2074 x 3610 x 112 0.89,
+4096 x 1024 x 768 0.95, 2048 x 2048 x 2048 0.98; of 31 with 500 to 1999 rows, B of 1 to 14 MB, 0.94 to 1.08, in the mean 1.02; of 97 with 24
+to 499, B of 1 to 40 MB, 0.76 to 1.44, in the mean 1.08."""
 _READS, _READS_FAR, _FAR = 320, 140, 3 / 4
 """Where a core waits for what L2 delivers, packing repays if half of the harmonic mean of M and N, which is how often each element of A and
 B is read, is more than one of these divided by the bytes of an element: the second one where B takes the third one's part of L2. Measured
@@ -246,6 +251,8 @@ def _least_streamed(spec: MatmulSpec, target: Target) -> int:
     """
     # Blocks of few rows, where nothing larger divides K, are not worth it: bf16 12 x 3000 x 1030, in tens, 273 GFLOP/s, unpacked 330.
     deep = streamed_blocks.streamed_blocking(spec, target).kc > 2 * target.l1.ways
+    if target.fma_per_cycle == 1 and spec.m > blocking.most_rows(target) // 2:
+        return held_bytes(target) * 3 // 4
     if target.fma_per_cycle == 1 or not deep:
         return held_bytes(target) // 2
     if spec.m < streamed_blocks.ROWS_IN_L3:
@@ -284,6 +291,8 @@ def _copies_b(spec: MatmulSpec, target: Target) -> bool:
     narrow = target.vector_registers < register_tiles.MANY_REGISTERS
     if narrow and spec.rows_of_b >= _ROWS_TO_LEAVE_L2 and not spec.b_transposed:
         return _is_crowded(spec, target, _CROWDED) or b_bytes >= target.l2.bytes // 2
+    if target.fma_per_cycle == 1 and not (narrow or far):
+        return spec.rows_of_b >= _ROWS_ON_PAGES and b_bytes >= target.l2.bytes
     least = _ROWS_TO_PACK_NARROW if narrow else ROWS_TO_PACK
     return spec.rows_of_b >= (_ROWS_FROM_MEMORY if far else least) and _is_far(spec, target)
 
