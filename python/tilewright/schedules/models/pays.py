@@ -32,11 +32,11 @@ _ROWS_STREAMED_NARROW = 16
 rows. On Zen 3, f32, streamed and packed, in GFLOP/s: 12, 24, 48 x 2048 x 2048 48 and 43, 51 and 60, 54 and 73; 12, 24, 48 x 4096 x 1024
 50 and 44, 57 and 59, 46 and 72; 12, 16, 24, 48 x 640 x 2720 62 and 51, 72 and 56, 67 and 65, 68 and 72; 16, 24, 48 x 1500 x 1500 52 and
 57, 60 and 67, 73 and 79; bf16 24 x 4096 x 1024 64 and 74."""
-_ROWS_ON_PAGES = 2048
+_ROWS_ON_PAGES = 1024
 """Rows from which a B as large as L2 is packed by a core that starts one multiply-add a cycle, for which L3 is fast enough: a strip of B
 meets rows of A and C on as many pages. On Zen 4, f32, times the speed of packed: 4676 x 2123 x 240 0.86, 2074 x 3610 x 112 0.89,
-4096 x 1024 x 768 0.95, 2048 x 2048 x 2048 0.98; of 31 with 500 to 1999 rows, B of 1 to 14 MB, 0.94 to 1.08, in the mean 1.02; of 97 with 24
-to 499, B of 1 to 40 MB, 0.76 to 1.44, in the mean 1.08."""
+4096 x 1024 x 768 0.95, 2048 x 2048 x 2048 0.98, 1024 x 1024 x 1024 1.00, and on two threads 0.95; of 31 with 500 to 1999 rows, B of 1 to
+14 MB, 0.94 to 1.08, in the mean 1.02; of 97 with 24 to 499, B of 1 to 40 MB, 0.76 to 1.44, in the mean 1.08."""
 _READS, _READS_FAR, _FAR = 320, 140, 3 / 4
 """Where a core waits for what L2 delivers, packing repays if half of the harmonic mean of M and N, which is how often each element of A and
 B is read, is more than one of these divided by the bytes of an element: the second one where B takes the third one's part of L2. Measured
