@@ -22,12 +22,15 @@ FAMILIES = {each.family for each in (*targets.all(), *registry.GPUS)}
 TARGETS = {each.name for each in (*targets.all(), *registry.GPUS)} - FAMILIES
 TABLES = ("schedules/select.py", "schedules/gpu_strategies.py", "targets")
 
-# Written by the choice as it was before there was one table.
 CHOICES = """
 znver4 1x1x1 f32 nn: unpacked
 znver4 96x96x96 f32 nn: unpacked
 znver4 1024x1024x1024 f32 nn: packed
+znver4 96x640x2720 f32 nn: unpacked
+znver4 24x2272x2251 f32 nn: unpacked
+znver4 4096x1024x768 f32 nn: packed
 znver4 8x4096x4096 f32 nn: streamed
+znver4 24x4096x4096 f32 nn: streamed
 znver4 1x4096x4096 f32 nn: streamed
 znver5 12x2048x2048 bf16,bf16,f32 nn: streamed
 znver5 12x3000x1030 bf16,bf16,f32 nn: streamed

@@ -11,7 +11,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import tilewright as tw
 from tilewright import _codegen
+from tilewright.emit.hotloop import hottest
 
 V3: dict[str, Any] = {"triple": "x86_64-unknown-linux-gnu", "cpu": "x86-64-v3", "features": "+avx2,+fma"}
 MULTIPLY_ADD = """
@@ -56,6 +58,17 @@ def test_jumps_can_be_kept_off_boundaries():
 
     assert crossing(plain) > 0
     assert crossing(aligned) == 0
+
+
+def test_code_with_fewer_moves_is_kept():
+    """LLVM's usual order of instructions keeps nine values of this loop on the stack, and moves as many from register to register."""
+    sizes = {"mr": 6, "nr": 64}
+    kernel = tw.compile(tw.MatmulSpec(114, 2176, 608), "znver4", schedule="unpacked", parameters=sizes, cache=False)
+    loop = hottest(kernel.asm["asm"])
+    assert loop is not None
+    assert loop.fma == 24
+    assert loop.stack_accesses <= 2
+    assert not re.search(r"vmovap\w\s+%zmm\d+, %zmm", loop.text)
 
 
 def test_optimize_optimizes():

@@ -92,7 +92,8 @@ znver4 24x2048x4096 f32 tn: packed
 znver4 1000x1x1000 f32 nn: inner_product
 znver4 8x1024x1024 f32 nt: inner_product
 znver4 64x1024x256 f64 nt: packed
-znver4 96x1024x1024 f32 tn: packed
+znver4 96x1024x1024 f32 tn: unpacked
+znver4 1200x1024x1024 f32 tn: packed
 neoverse-v1 96x96x96 f32 nn: scalable
 neoverse-v1 2x512x512 f32 nn: unpacked
 armv9-a+sme 512x512x512 f32 nn: outer_product
