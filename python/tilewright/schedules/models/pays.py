@@ -8,6 +8,7 @@ from tilewright.schedules.models.blocking import Blocking
 from tilewright.schedules.models.sizes import held_bytes
 from tilewright.spec import MatmulSpec
 from tilewright.targets.base import Target
+from tilewright.targets.dots import Dot
 
 _ROWS_FROM_MEMORY = 8
 """Rows from which a B from memory is packed where A is stored transposed: in f32 by 4096 x 4096, times the speed of unpacked code, 8 rows
@@ -75,6 +76,12 @@ _ROWS_COMPUTED = 4
 i8 by i4 1 row 50 and 41, 4 rows 127 and 135; bf16 by u4 1 row 24 and 18, 4 rows 69 and 66."""
 _MOST_INTERLEAVINGS = 3
 """Times that pairs of elements of B are interleaved anew before packing them is repaid; groups of four are far less often."""
+_MOST_FROM_L2, _MOST_FROM_L3, _B_IN_L2, _C_IN_L2, _SHALLOW = 26, 7, 3 / 4, 2, 2048
+"""The same for pairs, on a core where a unit that multiplies interleaves and tiles have many rows, beside a C of so many times L2: for a B
+of as little of L2, or for one of few rows. Measured on Zen 4, times the speed of packed: 86 x 240 x 240 1.08, 105 x 64 x 165 1.07,
+169 x 320 x 112 1.03, 290 x 64 x 129 1.07, 344 x 832 x 64 1.05, 396 x 128 x 2065 1.08, 602 x 464 x 402 1.04; in more tiles 605 x 64 x 652
+1.01, 960 x 224 x 304 0.98; of a larger B 97 x 496 x 1755 1.14, 128 x 768 x 768 1.04, 327 x 2365 x 294 0.92, 118 x 176 x 3264 0.72; of a
+larger C 355 x 2543 x 64 0.95."""
 _FREE_ROWS = 8
 """Times as many rows, for each that is interleaved, where that has time of its own. Measured on Zen 5, streamed and packed, in GFLOP/s:
 bf16 40 x 2720 x 2720 471 and 410, 64 x 1500 x 1500 445 and 435, 128 x 3072 x 768 449 and 461, but 24 x 4096 x 1024 350 and 394; u8 by i8
@@ -328,13 +335,23 @@ def _packing_narrow_pays(spec: MatmulSpec, target: Target) -> bool:
     whole = target.dot(spec.a_type.name, spec.b_type.name)
     by_vectors = target.masked and dot.depth > 1 and not whole.is_tile
     if by_vectors and blocking.is_near(spec, target) and (spec.k % dot.step or spec.n >= target.lanes(spec.acc_type)):
-        return _interleavings(spec, target) > _MOST_INTERLEAVINGS // (dot.depth - 1)
+        return _interleavings(spec, target) > _interleavings_repaid(spec, target, dot)
     if spec.k % dot.step:
         return spec.rows_of_b >= NARROW_PRODUCTS // dot.depth // 2
     if spec.n < target.lanes(spec.acc_type):
         # A tile of sixteen columns takes as long as one row of them in vectors.
         return spec.rows_of_b >= _TILE_ROWS if whole.is_tile else dot.flip
     return spec.rows_of_b >= NARROW_PRODUCTS // dot.depth
+
+
+def _interleavings_repaid(spec: MatmulSpec, target: Target, dot: Dot) -> int:
+    """The most times that elements of B are interleaved anew before packing them is repaid."""
+    b, c = spec.k * spec.n * spec.b_type.bytes, spec.m * spec.n * spec.acc_type.bytes
+    if target.passes == 1 or dot.depth > 2 or dot.flip or c > _C_IN_L2 * target.l2.bytes:
+        return _MOST_INTERLEAVINGS // (dot.depth - 1)
+    if b <= _B_IN_L2 * target.l2.bytes:
+        return _MOST_FROM_L2
+    return _MOST_FROM_L3 if spec.k <= _SHALLOW else _MOST_INTERLEAVINGS
 
 
 def _interleavings(spec: MatmulSpec, target: Target) -> int:
