@@ -32,6 +32,10 @@ znver4 4096x1024x768 f32 nn: packed
 znver4 8x4096x4096 f32 nn: streamed
 znver4 24x4096x4096 f32 nn: streamed
 znver4 1x4096x4096 f32 nn: streamed
+znver4 200x200x200 bf16,bf16,f32 nn: unpacked
+znver4 128x768x768 bf16,bf16,f32 nn: unpacked
+znver4 118x176x3264 bf16,bf16,f32 nn: packed
+znver4 355x2543x64 bf16,bf16,f32 nn: packed
 znver5 12x2048x2048 bf16,bf16,f32 nn: streamed
 znver5 12x3000x1030 bf16,bf16,f32 nn: streamed
 znver5 24x4096x4096 f32 nn: streamed

@@ -62,6 +62,18 @@ ROWS = (
     ),
     Mutant(
         "schedules/models/pays.py",
+        "return spec.rows_of_b >= _ROWS_ON_PAGES and b_bytes >= target.l2.bytes",
+        "return b_bytes >= target.l2.bytes",
+        ("test_choice.py",),
+    ),
+    Mutant(
+        "schedules/models/pays.py",
+        " or c > _C_IN_L2 * target.l2.bytes:",
+        ":",
+        ("test_choice.py",),
+    ),
+    Mutant(
+        "schedules/models/pays.py",
         "return spec.n <= widest and spec.n <= blocking.unpacked_blocking(spec, target).nr",
         "return spec.n < blocking.unpacked_blocking(spec, target).nr",
         ("test_shape_classes.py",),
@@ -164,7 +176,7 @@ ROWS = (
     ),
     Mutant(
         "schedules/regions.py",
-        "near, far = (middle, far) if choice(*middle) == name else (near, middle)",
+        "near, far = (middle, far) if is_chosen(middle) else (near, middle)",
         "near, far = near, middle",
         ("test_regions.py",),
     ),
