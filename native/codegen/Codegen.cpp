@@ -43,11 +43,11 @@ void throwFatalError(void *, const char *reason, bool) {
     throw CodegenError(std::string("LLVM cannot compile this: ") + reason);
 }
 
-/// Collects errors, and what the register allocator says that its moves cost.
+/// Collects errors, and what the register allocator says that its moves cost where `moves` counts them.
 struct DiagnosticCollector final : DiagnosticHandler {
-  DiagnosticCollector(std::string &errors, double &moves) : errors(errors), moves(moves) {}
+  DiagnosticCollector(std::string &errors, std::optional<double> &moves) : errors(errors), moves(moves) {}
 
-  bool isAnyRemarkEnabled() const override { return true; }
+  bool isAnyRemarkEnabled() const override { return moves.has_value(); }
   bool isMissedOptRemarkEnabled(StringRef pass) const override { return pass == "regalloc"; }
 
   bool handleDiagnostics(const DiagnosticInfo &info) override {
@@ -64,25 +64,25 @@ struct DiagnosticCollector final : DiagnosticHandler {
 
   /// Adds what a function's moves cost; those of its loops, which are remarks of their own, are among them.
   void addMoves(const DiagnosticInfoOptimizationBase &remark) {
-    if (remark.getRemarkName() != "SpillReloadCopies")
+    if (!moves || remark.getRemarkName() != "SpillReloadCopies")
       return;
     for (const DiagnosticInfoOptimizationBase::Argument &said : remark.getArgs()) {
       double cost;
       if (StringRef(said.Key).ends_with("Cost") && !StringRef(said.Val).getAsDouble(cost))
-        moves += cost;
+        *moves += cost;
     }
   }
 
   std::string &errors;
-  double &moves;
+  std::optional<double> &moves;
 };
 
 /// One module on its way through LLVM. It lives on the heap, because it is leaked when LLVM fails half-way.
 struct Compilation {
   std::string errors;
-  /// Moves from register to register, to the stack and from there, each as often as it runs for a call of its function
-  /// by LLVM's guess.
-  double moves = 0;
+  /// Where it is wanted, moves from register to register, to the stack and from there, each as often as it runs for a
+  /// call of its function by LLVM's guess.
+  std::optional<double> moves;
   LLVMContext context;
   std::unique_ptr<TargetMachine> machine;
   std::unique_ptr<Module> module;
@@ -373,8 +373,9 @@ std::string tilewright::codegen::emit(const std::string &ir, const Machine &mach
       if (refused)
         throw CodegenError("LLVM cannot write this kind of file for triple \"" + machine.triple + "\"");
       FewRegisters scheduled(few);
+      compilation.moves = 0;
       passes.run(*compilation.module);
-      moves = compilation.moves;
+      moves = *compilation.moves;
       return std::string(code);
     });
   };
