@@ -33,8 +33,9 @@ def choice(m: int, n: int, k: int, target=ZEN_4, **how) -> select.Choice:
         ((1, 4096, 4096), "streamed"),
         ((56, 4096, 4096), "streamed"),
         ((128, 4096, 4096), "streamed"),
-        ((128, 3072, 768), "streamed"),
-        ((225, 4096, 4096), "packed"),  # B would be read too often
+        ((128, 3072, 768), "unpacked"),  # the last-level cache holds B
+        ((225, 4096, 4096), "unpacked"),  # B would be read too often
+        ((1025, 4096, 4096), "packed"),
         ((8, 512, 512), "unpacked"),  # B stays in a cache
         ((8, 8, 1 << 21), "unpacked"),  # no vector of columns
         ((64, 64, 65536), "unpacked"),  # B is one panel as it lies
@@ -256,7 +257,8 @@ def test_narrow_elements_are_multiplied_in_whole_registers():
         ("bf16", "bf16", (8, 1024, 1023), "unpacked"),
         ("bf16", "bf16", (18, 64, 64), "unpacked"),
         ("bf16", "bf16", (64, 64, 64), "unpacked"),
-        ("bf16", "bf16", (100, 64, 64), "packed"),
+        ("bf16", "bf16", (100, 64, 64), "unpacked"),
+        ("bf16", "bf16", (1000, 64, 64), "packed"),
         ("bf16", "bf16", (18, 2048, 2048), "packed"),
         ("u8", "i8", (6, 64, 64), "unpacked"),
         ("u8", "i8", (18, 64, 64), "unpacked"),

@@ -181,7 +181,7 @@ Scalable vectors that are longer than fixed ones are for what would be packed or
 each element of A and B once more than the product needs,
 pays when each is then read often enough, and when the operands, unpacked, would not sit in L2 by themselves."""
 
-_TYPICAL_ROWS = 256
+_TYPICAL_ROWS = 1024
 """Rows for which the strategy is chosen where it has to be the same for all: enough that packing is repaid."""
 PANELS = next(name for name, row in STRATEGIES.items() if row.tile == "panels")
 """The strategy that computes every spec."""

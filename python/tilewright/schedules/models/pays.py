@@ -171,7 +171,7 @@ def _goes_through_b_once(spec: MatmulSpec, target: Target, *, overlaps: bool) ->
         return False
     b_bytes = spec.k * spec.n * element.bytes
     if not _copies_b(spec, target):
-        return spec.m <= rows and b_bytes >= _least_streamed(spec, target)
+        return (spec.m <= rows or _is_fed_by_l3(target)) and b_bytes >= _least_streamed(spec, target)
     if not _is_far(spec, target):
         return False
     streamed, packed = streamed_blocks.streamed_blocking(spec, target), blocking.packed_blocking(spec, target)
@@ -255,10 +255,15 @@ def _least_streamed(spec: MatmulSpec, target: Target) -> int:
 
     Measured on Zen 5, streamed and unpacked, in GFLOP/s: f32 2 x 1024 x 1024 86 and 104, 5 x 1024 x 1024 193 and 178, 8 x 1024 x 1024 229
     and 157, 16 x 1024 x 1024 207 and 177, 8 x 3072 x 768 215 and 158, 2 x 2048 x 2048 70 and 55, 5 x 1024 x 4096 143 and 103.
+    On Zen 4, with 32 MiB of the last-level cache, 3 x 3790 x 1232 81 and 46, 12 x 4660 x 2032 96 and 46, 14 x 1760 x 3280 75 and 78,
+    30 x 2272 x 2251 91 and 112, 24 x 2182 x 4768 100 and 66, 56 x 4096 x 4096 104 and 89, 128 x 4096 x 4096 105 and 104, the last two on
+    two threads 184 and 164, 207 and 203.
     """
     # Blocks of few rows, where nothing larger divides K, are not worth it: bf16 12 x 3000 x 1030, in tens, 273 GFLOP/s, unpacked 330.
     deep = streamed_blocks.streamed_blocking(spec, target).kc > 2 * target.l1.ways
-    if target.fma_per_cycle == 1 and spec.m > blocking.most_rows(target) // 2:
+    if _is_fed_by_l3(target) and spec.m > blocking.most_rows(target):
+        return held_bytes(target)
+    if _is_fed_by_l3(target) and spec.m > blocking.most_rows(target) // 2:
         return held_bytes(target) * 3 // 4
     if target.fma_per_cycle == 1 or not deep:
         return held_bytes(target) // 2
@@ -298,10 +303,17 @@ def _copies_b(spec: MatmulSpec, target: Target) -> bool:
     narrow = target.vector_registers < register_tiles.MANY_REGISTERS
     if narrow and spec.rows_of_b >= _ROWS_TO_LEAVE_L2 and not spec.b_transposed:
         return _is_crowded(spec, target, _CROWDED) or b_bytes >= target.l2.bytes // 2
-    if target.fma_per_cycle == 1 and not (narrow or far):
+    if _is_fed_by_l3(target) and not far:
         return spec.rows_of_b >= _ROWS_ON_PAGES and b_bytes >= target.l2.bytes
     least = _ROWS_TO_PACK_NARROW if narrow else ROWS_TO_PACK
     return spec.rows_of_b >= (_ROWS_FROM_MEMORY if far else least) and _is_far(spec, target)
+
+
+def _is_fed_by_l3(target: Target) -> bool:
+    """Whether L3 delivers rows of B as fast as a core multiplies them, which has wide tiles and starts one multiply-add a cycle."""
+    return (
+        target.fma_per_cycle == 1 and target.l3 is not None and target.vector_registers >= register_tiles.MANY_REGISTERS
+    )
 
 
 def _is_far(spec: MatmulSpec, target: Target) -> bool:
