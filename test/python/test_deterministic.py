@@ -15,7 +15,7 @@ from tilewright.schedules.make import make
 from tilewright.schedules.select import choose
 from tilewright.targets import resolve
 
-ROWS = (1, 2, 8, 17, 33, 130)
+ROWS = (1, 2, 8, 17, 33, 130, 1300)
 SPECS: list[dict[str, Any]] = [
     {"n": 48, "k": 64},
     {"n": 200, "k": 129},
