@@ -36,8 +36,8 @@ rows. On Zen 3, f32, streamed and packed, in GFLOP/s: 12, 24, 48 x 2048 x 2048 4
 _ROWS_ON_PAGES = 1024
 """Rows from which a B as large as L2 is packed by a core that starts one multiply-add a cycle, for which L3 is fast enough: a strip of B
 meets rows of A and C on as many pages. On Zen 4, f32, times the speed of packed: 4676 x 2123 x 240 0.86, 2074 x 3610 x 112 0.89,
-4096 x 1024 x 768 0.95, 2048 x 2048 x 2048 0.98, 1024 x 1024 x 1024 1.00, and on two threads 0.95; of 31 with 500 to 1999 rows, B of 1 to
-14 MB, 0.94 to 1.08, in the mean 1.02; of 97 with 24 to 499, B of 1 to 40 MB, 0.76 to 1.44, in the mean 1.08."""
+4096 x 1024 x 768 0.95, 2048 x 2048 x 2048 0.98, 1024 x 1024 x 1024 1.00, and on two threads 0.95; of 77 with 24 to 499 rows 0.76
+to 1.44, in the mean 1.07; of 25 with 500 to 1999 0.94 to 1.08, in the mean 1.02; of 15 with more 0.86 to 1.05, in the mean 0.96."""
 _READS, _READS_FAR, _FAR = 320, 140, 3 / 4
 """Where a core waits for what L2 delivers, packing repays if half of the harmonic mean of M and N, which is how often each element of A and
 B is read, is more than one of these divided by the bytes of an element: the second one where B takes the third one's part of L2. Measured
@@ -79,8 +79,8 @@ _MOST_INTERLEAVINGS = 3
 _MOST_FROM_L2, _MOST_FROM_L3, _B_IN_L2, _C_IN_L2, _SHALLOW = 26, 7, 3 / 4, 2, 2048
 """The same for pairs, on a core where a unit that multiplies interleaves and tiles have many rows, beside a C of so many times L2: for a B
 of as little of L2, or for one of few rows. Measured on Zen 4, times the speed of packed: 86 x 240 x 240 1.08, 105 x 64 x 165 1.07,
-169 x 320 x 112 1.03, 290 x 64 x 129 1.07, 344 x 832 x 64 1.05, 396 x 128 x 2065 1.08, 602 x 464 x 402 1.04; in more tiles 605 x 64 x 652
-1.01, 960 x 224 x 304 0.98; of a larger B 97 x 496 x 1755 1.14, 128 x 768 x 768 1.04, 327 x 2365 x 294 0.92, 118 x 176 x 3264 0.72; of a
+169 x 320 x 112 1.03, 290 x 64 x 129 1.07, 344 x 832 x 64 1.05, 396 x 128 x 2065 1.08, 602 x 464 x 402 1.04, 605 x 64 x 652 1.01; in
+more tiles 960 x 224 x 304 0.98; of a larger B 97 x 496 x 1755 1.15, 128 x 768 x 768 1.04, 327 x 2365 x 294 0.92, 118 x 176 x 3264 0.72; of a
 larger C 355 x 2543 x 64 0.95."""
 _FREE_ROWS = 8
 """Times as many rows, for each that is interleaved, where that has time of its own. Measured on Zen 5, streamed and packed, in GFLOP/s:
@@ -255,8 +255,8 @@ def _least_streamed(spec: MatmulSpec, target: Target) -> int:
 
     Measured on Zen 5, streamed and unpacked, in GFLOP/s: f32 2 x 1024 x 1024 86 and 104, 5 x 1024 x 1024 193 and 178, 8 x 1024 x 1024 229
     and 157, 16 x 1024 x 1024 207 and 177, 8 x 3072 x 768 215 and 158, 2 x 2048 x 2048 70 and 55, 5 x 1024 x 4096 143 and 103.
-    On Zen 4, with 32 MiB of the last-level cache, 3 x 3790 x 1232 81 and 46, 12 x 4660 x 2032 96 and 46, 14 x 1760 x 3280 75 and 78,
-    30 x 2272 x 2251 91 and 112, 24 x 2182 x 4768 100 and 66, 56 x 4096 x 4096 104 and 89, 128 x 4096 x 4096 105 and 104, the last two on
+    On Zen 4, with 32 MiB of the last-level cache, 3 x 3790 x 1232 81 and 46, 9 x 1517 x 4339 99 and 52, 14 x 1760 x 3280 103 and 108,
+    30 x 2272 x 2251 91 and 111, 24 x 2182 x 4768 92 and 61, 56 x 4096 x 4096 104 and 89, 128 x 4096 x 4096 105 and 104, the last two on
     two threads 184 and 164, 207 and 203.
     """
     # Blocks of few rows, where nothing larger divides K, are not worth it: bf16 12 x 3000 x 1030, in tens, 273 GFLOP/s, unpacked 330.
