@@ -80,8 +80,8 @@ _MOST_FROM_L2, _MOST_FROM_L3, _B_IN_L2, _C_IN_L2, _SHALLOW = 26, 7, 3 / 4, 2, 20
 """The same for pairs, on a core where a unit that multiplies interleaves and tiles have many rows, beside a C of so many times L2: for a B
 of as little of L2, or for one of few rows. Measured on Zen 4, times the speed of packed: 86 x 240 x 240 1.08, 105 x 64 x 165 1.07,
 169 x 320 x 112 1.03, 290 x 64 x 129 1.07, 344 x 832 x 64 1.05, 396 x 128 x 2065 1.08, 602 x 464 x 402 1.04, 605 x 64 x 652 1.01; in
-more tiles 960 x 224 x 304 0.98; of a larger B 97 x 496 x 1755 1.15, 128 x 768 x 768 1.04, 327 x 2365 x 294 0.92, 118 x 176 x 3264 0.72; of a
-larger C 355 x 2543 x 64 0.95."""
+more tiles 960 x 224 x 304 0.98; of a larger B 97 x 496 x 1755 1.15, 128 x 768 x 768 1.04, 327 x 2365 x 294 0.92, 118 x 176 x 3264 0.72;
+of a larger C 355 x 2543 x 64 0.95."""
 _FREE_ROWS = 8
 """Times as many rows, for each that is interleaved, where that has time of its own. Measured on Zen 5, streamed and packed, in GFLOP/s:
 bf16 40 x 2720 x 2720 471 and 410, 64 x 1500 x 1500 445 and 435, 128 x 3072 x 768 449 and 461, but 24 x 4096 x 1024 350 and 394; u8 by i8
