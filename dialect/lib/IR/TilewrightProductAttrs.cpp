@@ -107,7 +107,10 @@ static LogicalResult verifyTest(EmitError emitError, Attribute attribute) {
   return success();
 }
 
-LogicalResult KernelAttr::verify(EmitError emitError, int64_t threads, DictionaryAttr extents, ArrayAttr cases) {
+LogicalResult KernelAttr::verify(EmitError emitError, int64_t threads, StringRef share, DictionaryAttr extents,
+                                 ArrayAttr cases) {
+  if (share != "loops" && share != "calls")
+    return emitError() << "share: expected \"loops\" or \"calls\", got \"" << share << "\"";
   if (failed(verifyPositive(emitError, {{"threads", threads}})) || failed(verifyExtents(emitError, extents)))
     return failure();
   for (Attribute each : cases) {

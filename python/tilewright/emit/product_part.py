@@ -10,6 +10,7 @@ from typing import ClassVar
 from tilewright.codegen import registry
 from tilewright.codegen.convolution import images
 from tilewright.lowering import driver, large_vectors, modules, run, to_llvm
+from tilewright.lowering.entries import entry, shared_calls
 from tilewright.mlir import ir
 from tilewright.payload import matmul
 from tilewright.schedules.plan import Plan
@@ -60,23 +61,31 @@ class ProductPart:
 
     def bufferize(self, target: Target) -> None:
         """Memrefs for tensors; decisions are carried out."""
+        threads = self.plan.threads if self.plan.share == "loops" else 1
         self.workspace, self.packed = driver.bufferize(
-            self.module, self.spec, target, registry, self.plan.threads, self.origin, entered=self._entered
+            self.module, self.spec, target, registry, threads, self.origin, entered=self._entered
         )
 
     def add_entry(self, target: Target, name: str, *, asks_for_tiles: bool, checked: bool = True) -> None:
         """The LLVM dialect, with the C entry `name`, which may check extents; an object may ask to use AMX when it is loaded."""
-        to_llvm.with_entry(
+        self.lower(target)
+        entry.add_entry(
             self.module,
             self.spec,
             target,
-            registry,
             self.workspace,
             name,
             self.packed,
             asks_for_tiles=asks_for_tiles,
             checked=checked,
         )
+
+    def lower(self, target: Target) -> None:
+        """The LLVM dialect, without an entry."""
+        to_llvm.body(self.module, self.spec, target, registry, self.packed)
+        if self.plan.share == "calls":
+            threads, each = self.plan.threads, self.workspace
+            self.workspace = shared_calls.share(self.module, self.spec, target, threads, entry.BODY, each)
 
 
 @dataclass(slots=True)
@@ -96,10 +105,6 @@ class CalledProduct(ProductPart):
     def read_images(self, target: Target) -> None:
         """Which operands, of a bufferized product, are matrices of patches."""
         self.images = images.read(self.module, self.spec, target)
-
-    def lower(self, target: Target) -> None:
-        """The LLVM dialect, without an entry."""
-        to_llvm.body(self.module, self.spec, target, registry, self.packed)
 
     @property
     def kernels(self) -> Sequence[CalledProduct]:

@@ -91,7 +91,7 @@ class _Product(MachineCode):
             if plan.cases and plan.text is None:
                 part.schedule = part.schedule or nothing()
                 extents = {name: getattr(part.spec, name) for name in ("m", "n", "k")}
-                calls.record(part.schedule, Calls(part.plan.threads, extents, plan.among(number)))
+                calls.record(part.schedule, Calls(part.plan.threads, part.plan.share, extents, plan.among(number)))
         return texts(part.schedule for part in self._parts)
 
     def scheduled(self) -> str:

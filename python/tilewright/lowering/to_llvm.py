@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""Takes a bufferized module to the LLVM dialect, with or without its C entry."""
+"""Takes a bufferized module to the LLVM dialect, without its C entry."""
 
 from __future__ import annotations
 
@@ -20,36 +20,10 @@ _ALL_EXTENTS = 3
 """How many extents a product has."""
 
 
-def with_entry(
-    module: ir.Module,
-    spec: MatmulSpec,
-    target: Target,
-    codegen: Codegen,
-    workspace_bytes: int,
-    symbol: str = ENTRY,
-    packed: PackedFormat | None = None,
-    *,
-    asks_for_tiles: bool = False,
-    checked: bool = True,
-) -> None:
-    """Takes a bufferized module to the LLVM dialect, with the C entry added, under the name `symbol`.
-
-    With `packed`, the format of a B that comes packed, the entries that pack it are added too. With `asks_for_tiles`, an object
-    that uses AMX asks for permission when it is loaded. With `checked`, the entry checks the extents.
-
-    Raises:
-        LoweringError: A pass failed.
-    """
-    body(module, spec, target, codegen, packed)
-    entry.add_entry(
-        module, spec, target, workspace_bytes, symbol, packed, asks_for_tiles=asks_for_tiles, checked=checked
-    )
-
-
 def body(
     module: ir.Module, spec: MatmulSpec, target: Target, codegen: Codegen, packed: PackedFormat | None = None
 ) -> None:
-    """Takes a bufferized module to the LLVM dialect, without an entry: what `with_entry` puts one around.
+    """Takes a bufferized module to the LLVM dialect, without an entry: what `entry.add_entry` puts one around.
 
     Raises:
         LoweringError: A pass failed.

@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from math import prod
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from tilewright.dims import Dim, Extent, least, most
 
@@ -22,6 +22,9 @@ _KERNEL = "tilewright.kernel"
 _SEPARATOR = re.compile(r"^// -----[ \t]*$", re.MULTILINE)
 _ANY = -1
 """What a test's most is in the attribute where it is any."""
+
+Share = Literal["loops", "calls"]
+"""What threads share: loops of the code, or calls, of which each computes rows or columns of C of its own by all of the code."""
 
 Bounds = Mapping[str, tuple[int, int]]
 """The least and the most of extents, by name."""
@@ -68,11 +71,13 @@ class Calls:
 
     Attributes:
         threads: Most threads of a call.
+        share: What they share: a `Share`.
         extents: Of a dynamic kernel's case, the extents by name that the schedule was made for.
         cases: The cases that it computes: the number of each, and its tests.
     """
 
     threads: int
+    share: Share = "loops"
     extents: Mapping[str, Extent] = field(default_factory=lambda: MappingProxyType({}))
     cases: Sequence[tuple[int, tuple[Test, ...]]] = ()
 
@@ -91,8 +96,10 @@ def record(schedule: ir.Module, calls: Calls) -> None:
     cases = ", ".join(
         f"{{number = {number}, tests = [{', '.join(map(_test_text, tests))}]}}" for number, tests in calls.cases
     )
-    said = [f"threads = {calls.threads}", f"extents = {{{extents}}}", f"cases = [{cases}]"]
-    text = ", ".join(said if calls.extents else said[:1])
+    said = [f"threads = {calls.threads}"]
+    if calls.extents:
+        said += [f'share = "{calls.share}"', f"extents = {{{extents}}}", f"cases = [{cases}]"]
+    text = ", ".join(said)
     schedule.operation.attributes[_KERNEL] = ir.Attribute.parse(f"#tilewright.kernel<{text}>", schedule.context)
 
 
@@ -105,7 +112,7 @@ def read(schedule: ir.Module) -> Calls | None:
     found = said(schedule.operation.attributes[_KERNEL])
     extents = {name: _extent(*bounds) for name, bounds in found["extents"].items()}
     cases = [(each["number"], tuple(map(_test, each["tests"]))) for each in found["cases"]]
-    return Calls(found["threads"], extents, cases)
+    return Calls(found["threads"], found["share"], extents, cases)
 
 
 def without(schedule: ir.Module) -> str:

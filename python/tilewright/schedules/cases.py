@@ -15,7 +15,7 @@ from tilewright.schedules import regions, select
 from tilewright.schedules.calls import Bounds, Test
 from tilewright.schedules.models import few_columns, open_extents, pays
 from tilewright.schedules.models.open_extents import DEEP, DEPTHS, Variant
-from tilewright.schedules.models.threads import LEAST_CYCLES, cycles, used
+from tilewright.schedules.models.threads import LEAST_CYCLES, cycles, divided, used
 from tilewright.schedules.plan import Case, Plan
 from tilewright.spec import MatmulSpec
 from tilewright.targets.base import Target
@@ -52,7 +52,8 @@ def _rules(spec: MatmulSpec, target: Target, threads: int) -> Iterator[_Rule]:
     yield from _tiny(spec, target)
     yield from _few(spec, target)
     large = select.first(spec, representative(spec, {}), target)
-    if threads > 1 and select.row(large).threaded:  # Code for few rows or columns is not shared, so this comes first.
+    # Code for few rows or columns, of which threads cannot share calls, is not shared, so this comes first.
+    if threads > 1 and select.row(large).threaded and not divided(spec):
         work = (Test("mnk", _shared_work(spec, target)), Test("m", pays.ROWS_TO_PACK))
         tall = open_extents.tall(spec, target)
         name = select.first(spec, representative(spec, tall.typical), target)
@@ -208,12 +209,14 @@ def _case(
         threads = used(typical, target, threads)
     elif not variant.shared:
         threads = 1
-    choice = select.sized(name, typical, target, overrides, threads, typical=bool(narrow.dynamic))
+    by_calls = threads > 1 and not (in_panels or select.row(name).own_vectors) and divided(narrow)
+    of_loops = 1 if by_calls else threads
+    choice = select.sized(name, typical, target, overrides, of_loops, typical=bool(narrow.dynamic))
     sizes = select.row(name).opened(choice.parameters, narrow, target)
     if in_panels and overrides:
         sizes = sizes.replaced(overrides)
     guards = [test for test in _merged((*tests, *variant.tests)) if not _certain(spec, test)]
-    return Case(narrow, Plan(name, sizes, threads=threads), tuple(guards))
+    return Case(narrow, Plan(name, sizes, threads=threads, share="calls" if by_calls else "loops"), tuple(guards))
 
 
 def _merged(tests: Iterable[Test]) -> Iterator[Test]:

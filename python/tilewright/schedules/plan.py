@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from tilewright.errors import ScheduleError, SpecError
 from tilewright.operator_specs import OperatorSpec
 from tilewright.schedules import calls, python_file, select
-from tilewright.schedules.calls import Calls, Test
+from tilewright.schedules.calls import Calls, Share, Test
 from tilewright.schedules.models.blocking import Blocking
 from tilewright.spec import MatmulSpec
 from tilewright.targets.base import Target
@@ -55,6 +55,7 @@ class Plan:
         source: The text of a .py schedule; otherwise None.
         trusted: Whether it is ours, so that it may run inside this process.
         threads: Most threads that a call uses.
+        share: What they share.
         cases: Of a dynamic spec the ways that it is computed, of which each call takes the first one that fits; the last one
             fits always. Otherwise empty.
         sized_by_user: Whether some of the sizes are the user's, and not the model's.
@@ -66,6 +67,7 @@ class Plan:
     text: str | None = None
     trusted: bool = True
     threads: int = 1
+    share: Share = "loops"
     cases: tuple[Case, ...] = ()
     sized_by_user: bool = False
     source: str | None = None
@@ -141,7 +143,7 @@ class Plan:
                     expected = f"one of {spec.operator}, for all extents"
                     raise ScheduleError("the schedule is one of a dynamic product", where=self.name, expected=expected)
                 continue
-            part = replace(self, text=text, threads=said.threads)
+            part = replace(self, text=text, threads=said.threads, share=said.share)
             narrow = replace(spec, **said.extents)
             cases += [(number, Case(narrow, part, tests)) for number, tests in said.cases]
         if not cases and len(texts) == 1:

@@ -120,7 +120,8 @@ def Tilewright_PrefetchAttr : Tilewright_DecisionAttr<"Prefetch", "prefetch"> {
 def Tilewright_KernelAttr : Tilewright_DecisionAttr<"Kernel", "kernel"> {
   let summary = "For which calls a schedule is, and by how many threads its kernel is computed";
   let description = [{
-    Stands on a schedule's module. `threads` is the most that a call uses. Of a kernel with dynamic extents a schedule is one of several,
+    Stands on a schedule's module. `threads` is the most that a call uses, and `share` what they share: `"loops"` of the code, or `"calls"`,
+    of which each computes rows or columns of C of its own by all of the code. Of a kernel with dynamic extents a schedule is one of several,
     and says for which extents: `extents` holds least, most and divisor of each of m, n and k that it was made for, and `cases`
     the cases that it computes. A case has its number, by which cases are tried in order, and the tests that a call's extents have to
     pass: the `extents` whose product is tested, the `least` and the `most` that it may be (-1: any), and what divides it.
@@ -133,6 +134,7 @@ def Tilewright_KernelAttr : Tilewright_DecisionAttr<"Kernel", "kernel"> {
   }];
   let parameters = (ins
     "int64_t":$threads,
+    StringRefParameter<"loops or calls", [{"loops"}]>:$share,
     DefaultValuedParameter<"::mlir::DictionaryAttr", "::mlir::DictionaryAttr::get($_ctxt)", "extents that it is for">:$extents,
     DefaultValuedParameter<"::mlir::ArrayAttr", "::mlir::ArrayAttr::get($_ctxt, {})", "cases that it computes">:$cases
   );

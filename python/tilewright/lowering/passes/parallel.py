@@ -30,7 +30,7 @@ _LEAST_WORK = 1 << 18
 takes 0.4 µs (two cores of a Zen 4, whose threads wait in a loop)."""
 _MOVING = 4
 """What moving an element costs, in multiply-adds of one: a vector moved comes from L2 or beyond."""
-_READING = 8
+READING = 8
 """What the first reading of a row or column of packed panels costs, in multiply-adds an element of it: as much as a vector
 load from beyond L2, which 8 bytes a cycle and 32 multiply-adds a cycle say. With it 128x768x768 in f32 took 1/1.92 of the time
 of one thread, split over columns; over rows, 1/1.77."""
@@ -91,7 +91,7 @@ def grid(outer: Extent, inner: Extent, threads: int, across: int = 0) -> Grid:
     def cost(split: Grid) -> tuple[int, int, int]:
         columns = -(-outer.trips // split.outer) * outer.step
         rows = -(-inner.trips // split.inner) * inner.step
-        return columns * rows + _READING * (columns + rows), split.outer * split.inner, split.inner
+        return columns * rows + READING * (columns + rows), split.outer * split.inner, split.inner
 
     return min(
         (

@@ -136,13 +136,14 @@ def takes_along_k(spec: MatmulSpec, call: MatmulSpec, target: Target) -> bool:
 
 
 def takes_streamed(spec: MatmulSpec, call: MatmulSpec, target: Target) -> bool:
-    """Whether going through B once does: a B from memory, as one that is in a cache gains less than blocks cost.
+    """Whether going through B once does: a B from memory, as one that is in a cache gains less than blocks cost, or whole rows of any.
 
     One row of narrow elements is left to unpacked code: in bf16 1 x 4096 x 4096 streamed takes 1.2 times as long (Zen 5).
     """
     if call.m == 1:
         return not spec.widens
-    return strip_form.takes(spec) and call.m <= _STREAMED_ROWS and call.k * call.n >= from_memory(spec, target)
+    far = target.rows_ahead or call.k * call.n >= from_memory(spec, target)
+    return strip_form.takes(spec) and call.m <= _STREAMED_ROWS and far
 
 
 def takes_unpacked(spec: MatmulSpec, call: MatmulSpec, target: Target) -> bool:
@@ -175,15 +176,15 @@ def takes_packed(spec: MatmulSpec, call: MatmulSpec, target: Target) -> bool:
 
 def along_k(spec: MatmulSpec, target: Target) -> Iterator[Variant]:
     """The variants of vectors along K: one column, one row, and some rows."""
-    yield Variant((Test("n", most=1), Test("k", most=None if spec.b_transposed else _COLUMN)), {"n": 1}, shared=False)
+    yield Variant((Test("n", most=1), Test("k", most=None if spec.b_transposed else _COLUMN)), {"n": 1})
     if spec.b_transposed:
-        yield Variant((Test("m", most=1),), {"m": 1}, shared=False)
+        yield Variant((Test("m", most=1),), {"m": 1})
         yield Variant((), {"m": 4, "n": 2048, "k": 2048})
 
 
 def streamed(spec: MatmulSpec, target: Target) -> Iterator[Variant]:
     """The variants of going through B once: one row, few, and more."""
-    yield Variant((Test("m", most=1),), {"m": 1, "n": 2048, "k": 2048}, shared=False)
+    yield Variant((Test("m", most=1),), {"m": 1, "n": 2048, "k": 2048})
     if strip_form.takes(spec):
         yield Variant((Test("m", 2, _STREAMED_FEW),), {"m": _STREAMED_FEW, "n": _WIDE, "k": 2048})
         yield Variant(
@@ -215,19 +216,19 @@ def unpacked(spec: MatmulSpec, target: Target) -> Iterator[Variant]:
     for four and eight, and for up to five vectors of columns (Zen 5): 4 x 2048 x 1024 1.32 and 1.33, 8 x 512 x 512 1.05 and 1.02,
     100 x 100 x 100 1.00 and 0.96, 700 x 65 x 700 0.94 and 0.94, by 10 and 35 KB of code.
     """
-    yield Variant((Test("m", most=1),), {"m": 1}, shared=False)
+    yield Variant((Test("m", most=1),), {"m": 1})
     half = target.lanes(spec.acc_type) // 2
     # Rows of A a power of two apart are in the same sets of L1: as many at a time as fit then.
     way = target.l1.bytes // target.l1.ways
     if spec.widens or not target.masked:  # Otherwise half a vector costs as much as a whole one.
-        yield Variant((Test("n", most=half),), {"n": half, "k": way // spec.a_type.bytes}, shared=False)
+        yield Variant((Test("n", most=half),), {"n": half, "k": way // spec.a_type.bytes})
     if not spec.widens:
-        yield Variant((Test("n", most=2 * half),), {"m": _SHORT_ROWS, "n": 2 * half, "k": 512}, shared=False)
+        yield Variant((Test("n", most=2 * half),), {"m": _SHORT_ROWS, "n": 2 * half, "k": 512})
     else:  # Rows of B are short, and are read in longer parts.
-        yield Variant((Test("m", 4, _EVEN_ROWS // 2, 4),), {"m": 4, "n": 512, "k": 512}, shared=False)
+        yield Variant((Test("m", 4, _EVEN_ROWS // 2, 4),), {"m": 4, "n": 512, "k": 512})
     if not spec.widens:  # Narrow elements are packed where rows are many.
         yield tall(spec, target)
-    yield Variant((), {"m": most_rows(target), "n": 512, "k": 512}, shared=False)
+    yield Variant((), {"m": most_rows(target), "n": 512, "k": 512})
 
 
 def tall(spec: MatmulSpec, target: Target) -> Variant:

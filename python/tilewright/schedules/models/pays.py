@@ -43,11 +43,14 @@ _READS, _READS_FAR, _FAR = 320, 140, 3 / 4
 B is read, is more than one of these divided by the bytes of an element: the second one where B takes the third one's part of L2. Measured
 on Cascade Lake, random products with extents from 16 to 1500, in arrays that start with a line and in others, times the speed of the best
 of packed, unpacked and streamed in the geometric mean: 260 in f32 0.981, 90 in f64 0.990."""
-_MOST_STREAMED = 8
-"""Rows for which such a core goes through B once, beside a single one, from `ROWS_IN_L3` on. There, unpacked and streamed, in GFLOP/s:
-2 x 1024 x 2048 15 and 11, 4 x 512 x 4096 35 and 26, 4 x 768 x 2048 26 and 29; 6 x 1000 x 2048 35 and 43, 8 x 512 x 1024 40 and
-50, 8 x 1024 x 1024 31 and 38, 8 x 3072 x 1000 37 and 38; 12 x 1000 x 1000 61 and 50, 12 x 2048 x 512 63 and 52, 16 x 1024 x 1024 65 and
-51, 16 x 2048 x 1000 62 and 44, 32 x 1024 x 1024 72 and 81, 64 x 128 x 1024 125 and 61."""
+_WHOLE_ROWS, _DEEPER = ((32, 8, 16), (16, 2, 6)), 12
+"""Rows up to which such a core goes through whole rows of B once, of elements as wide as the sum and of narrower ones: where B has as many
+parts of L2 as there are rows, and at least as many as the second number, each a part of the third one; and how many times M then K is at
+least, since C is read and written again for each few rows of B. On Cascade Lake, the best of packed and unpacked, and so, in GFLOP/s: f32 1 x 1024 x 1024 7.5
+and 10, 2 x 512 x 480 17 and 36, 5 x 640 x 300 55 and 65, 8 x 300 x 500 63 and 63, 8 x 1024 x 1024 32 and 53, 12 x 512 x 480 36 and 44,
+14 x 640 x 300 84 and 72, 16 x 768 x 640 58 and 68, 20 x 1024 x 512 54 and 64, 24 x 768 x 640 47 and 68, 24 x 1500 x 1400 30 and 35,
+28 x 2048 x 2048 33 and 36, 48 x 2048 x 2048 45 and 38, 20 x 15768 x 80 25 and 6; u8 by i8 2 x 1024 x 1024 36 and 48, 4 x 2048 x 2048 24
+and 46, 12 x 2048 x 2048 29 and 61, 12 x 400 x 400 148 and 105; bf16, widened, 8 x 473 x 332 72 and 52, 6 x 1120 x 1312 51 and 62."""
 _PACKING_CYCLES = 0.3
 """Cycles to pack a byte of B: 12 GB/s on Zen 4, from the last-level cache as from memory, because panels are narrow."""
 _PREFETCHED_CYCLES = 0.05
@@ -166,9 +169,10 @@ def _goes_through_b_once(spec: MatmulSpec, target: Target, *, overlaps: bool) ->
         return False
     if spec.widens:
         return _streaming_narrow_pays(spec, target)
-    few = spec.m == 1 or streamed_blocks.ROWS_IN_L3 <= spec.m <= _MOST_STREAMED
-    if is_one_panel(spec, target) or (target.rows_ahead and not few):
+    if is_one_panel(spec, target):
         return False
+    if target.rows_ahead:
+        return _takes_whole_rows(spec, target)
     b_bytes = spec.k * spec.n * element.bytes
     if not _copies_b(spec, target):
         return (spec.m <= rows or _is_fed_by_l3(target)) and b_bytes >= _least_streamed(spec, target)
@@ -179,6 +183,14 @@ def _goes_through_b_once(spec: MatmulSpec, target: Target, *, overlaps: bool) ->
     if target.fma_per_cycle == 1 and not target.issue_per_cycle:
         slower *= 1 - _HIDDEN
     return spec.m / lanes * slower < (_PREFETCHED_CYCLES if overlaps else _PACKING_CYCLES) * element.bytes
+
+
+def _takes_whole_rows(spec: MatmulSpec, target: Target) -> bool:
+    """Whether a core that waits for what L2 delivers goes through whole rows of B, which the hardware follows."""
+    most, fewest, part = _WHOLE_ROWS[spec.widens]
+    b = spec.b_type if spec.widens else spec.acc_type
+    is_large = part * spec.k * spec.n * b.bytes >= target.l2.bytes * max(spec.m, fewest)
+    return spec.m <= most and is_large and spec.k >= _DEEPER * spec.m and not is_one_panel(spec, target)
 
 
 def _streaming_narrow_pays(spec: MatmulSpec, target: Target) -> bool:
@@ -193,6 +205,8 @@ def _streaming_narrow_pays(spec: MatmulSpec, target: Target) -> bool:
         return False
     if spec.prologue_b:
         return spec.m <= _ROWS_COMPUTED
+    if target.rows_ahead:
+        return _takes_whole_rows(spec, target)
     if dot.depth == 1:
         return True
     if spec.k * spec.n * spec.b_type.bytes < _least_streamed(spec, target):
@@ -218,7 +232,8 @@ def _interleaves_b_less(spec: MatmulSpec, target: Target) -> bool:
     dot = dots[-1]
     if not spec.widens or dot.depth == 1 or dot.flip or len(dots) > 1 or spec.k % dot.step or spec.prologue_b:
         return False
-    if target.fma_per_cycle == 1 or spec.n < target.lanes(spec.acc_type) or spec.rows_of_b != spec.m:
+    alone = spec.rows_of_b == spec.m and not target.rows_ahead
+    if target.fma_per_cycle == 1 or spec.n < target.lanes(spec.acc_type) or not alone:
         return False
     sizes = streamed_blocks.streamed_blocking(spec, target)
     is_block = spec.k * spec.n * spec.b_type.bytes >= target.l2.bytes * _BLOCK_OF_L2 and spec.k >= _DEEP

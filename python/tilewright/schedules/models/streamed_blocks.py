@@ -24,6 +24,11 @@ _LINES_OF_A_TILE, _BLOCK_LINES = 4, 16
 _COLUMN_DEPTH, _COLUMN_VECTORS = 512, (8, 4)
 """Rows of B that `streamed` goes down in a tile that has all rows of C, whose lines the hardware follows, and vectors of columns at most:
 of elements as wide as the sums, and of those that are interleaved or widened in registers besides."""
+_WAITING_VECTORS, _WAITING_WAYS = 4, 2
+"""Where a core waits for what L2 delivers, vectors of columns of a tile over whole rows at most, and how many times as many rows as L1 has
+ways. On Cascade Lake, f32, with 1, 2, 3, 4 vectors, in GFLOP/s: 4 x 512 x 480 41, 52, 55, 61; 6 x 400 x 400 54, 68, 74, 78; 8 x 512 x 480
+48, 62, 68; 16 x 400 x 400, in two tiles, 58, 68, 74. With 8 rows of B, and as many as there are of A: 16 x 1024 x 512 in two vectors 51 and
+54, 24 x 3072 x 768 27 and 23, 36 x 3072 x 768 28 and 17."""
 _ROWS_BY_COLUMNS = ((2, 7, 8), (3, 6, 6))
 """Rows for which `streamed` does so, for the same elements: from, up to where B comes from memory, and up to where the last-level cache
 holds it."""
@@ -69,11 +74,15 @@ def _stream_rows(spec: MatmulSpec, target: Target) -> Blocking:
     """The sizes of `streamed` for whole rows of B."""
     lanes, bits = target.lanes(spec.acc_type), spec.b_stored.bits
     sums = max(target.fma_latency * target.fma_per_cycle, 0 if target.issue_per_cycle else _LEAST_SUMS)
-    kc = min(ceil_div(max(spec.m, 1), target.l1.ways) * target.l1.ways, max(spec.k, 1))
-    mr = even(spec.m, blocking.most_rows(target))
+    deepest = _WAITING_WAYS * target.l1.ways if target.rows_ahead else spec.k
+    kc = min(ceil_div(max(spec.m, 1), target.l1.ways) * target.l1.ways, deepest, max(spec.k, 1))
+    room = target.vector_registers - 2
+    mr = even(spec.m, room // 2 - 1 if target.rows_ahead else blocking.most_rows(target))
     # Pairs of rows are interleaved by whole lines: bf16, 8 rows, 4096 x 4096 weights, 121 GFLOP/s with 16 columns, 133 with 32.
     least = 2 if target.dots(*spec.multiplied)[-1].depth == 2 else 1
-    vectors = max(min(max(ceil_div(sums, mr), least), (target.vector_registers - 2) // (mr + 1)), 1)
+    if target.rows_ahead:
+        least = _WAITING_VECTORS
+    vectors = max(min(max(ceil_div(sums, mr), least), room // (mr + 1)), 1)
     nr = even(spec.n, vectors * lanes, lanes)
     column_bits = max(spec.m * spec.acc_type.bits, kc * bits)
     nc = even(spec.n, target.l2.bytes * 8 // 4 // column_bits, nr)
@@ -129,6 +138,8 @@ def _takes_columns(spec: MatmulSpec, target: Target) -> bool:
     """Whether `streamed` takes tiles with all rows of C: they are few, and a vector is a line."""
     if target.fma_per_cycle == 1 or target.vector_registers < register_tiles.MANY_REGISTERS or spec.b_stored.bits <= 8:
         return False
+    if target.rows_ahead:  # Where loads wait for L2, the hardware follows whole rows only.
+        return False
     first, from_memory, held = _ROWS_BY_COLUMNS[spec.widens]
     rows = from_memory if _comes_from_memory(spec, target) else held
     return first <= spec.m <= rows and target.vector_bits == 8 * target.l1.line
@@ -137,7 +148,7 @@ def _takes_columns(spec: MatmulSpec, target: Target) -> bool:
 def _takes_blocks(spec: MatmulSpec, target: Target) -> bool:
     """Whether `streamed` takes blocks of B: registers hold two vectors of some rows, and whole rows do not come faster from memory."""
     least = ROWS_IN_L3 if target.vector_registers >= register_tiles.MANY_REGISTERS else _ROWS_IN_L3_NARROW
-    if target.fma_per_cycle == 1 or spec.m < least:
+    if target.fma_per_cycle == 1 or target.rows_ahead or spec.m < least:
         return False
     return spec.m >= _ROWS_FROM_MEMORY or not _comes_from_memory(spec, target)
 

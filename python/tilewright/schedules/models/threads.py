@@ -20,7 +20,7 @@ LEAST_CYCLES = 40_000
 """Cycles, some 10 µs, for each thread at least. On two cores of a Zen 4 a parallel region costs 0.4 µs when the other thread
 still waits for work in a loop, and 30 µs when it sleeps and has to be woken. Two threads took 1/1.9 of the time of one at 160³
 (72 µs on one); after a quarter of a second without a call 125 µs and not 96."""
-_BYTES_PER_CYCLE = 8
+BYTES_PER_CYCLE = 8
 """What a core streams from memory, at most: the time of products that read much and compute little."""
 _UNEVEN = 1.15
 """Times its share of a batch, or of K, that one thread may get: less than parallel regions in each product cost."""
@@ -41,13 +41,18 @@ def check(threads: object, where: str) -> int:
     return threads
 
 
+def products_per_cycle(spec: MatmulSpec, target: Target) -> int:
+    """Multiply-adds of elements in a cycle of one core at its peak."""
+    narrowest = min(spec.a_type.bits, spec.b_type.bits)
+    return target.lanes(spec.acc_type) * target.fma_per_cycle * max(1, _NARROW // narrowest)
+
+
 def cycles(spec: MatmulSpec, target: Target) -> float:
     """About how many cycles the product takes one core at its peak, or at the speed of its memory if that is less."""
-    acc, narrowest = spec.acc_type, min(spec.a_type.bits, spec.b_type.bits)
-    products = target.lanes(acc) * target.fma_per_cycle * max(1, _NARROW // narrowest)
+    acc = spec.acc_type
     read = prod(spec.a_shape) * spec.a_stored.bits + spec.products * prod(spec.b_shape) * spec.b_stored.bits
     elements = read + spec.matrices * spec.m * spec.n * acc.bits
-    return max(spec.flops / 2 / products, elements / 8 / _BYTES_PER_CYCLE)
+    return max(spec.flops / 2 / products_per_cycle(spec, target), elements / 8 / BYTES_PER_CYCLE)
 
 
 def take_matrices(spec: MatmulSpec, threads: int) -> bool:
@@ -65,6 +70,14 @@ def take_matrices(spec: MatmulSpec, threads: int) -> bool:
 def take_parts(parts: int, threads: int) -> bool:
     """Whether threads share the parts that K is split into, and not the product of each: where there are enough for all."""
     return parts > 1 and ceil_div(parts, threads) * threads <= parts * _UNEVEN
+
+
+def divided(spec: MatmulSpec) -> str:
+    """Along which of the dynamic m and n of C threads can share a call: none, where a part would be none of the kernel's calls."""
+    whole = {axis for each in spec.operands if each.type.packed > 1 for axis in each.axes}
+    whole |= {"n"} if spec.b_packed or spec.has_rows else set()
+    extents = {name: getattr(spec, name) for name in "mn" if name in spec.dynamic and name not in whole}
+    return "".join(name for name, extent in extents.items() if extent.min <= extent.multiple)
 
 
 def used(spec: MatmulSpec, target: Target, threads: int) -> int:
