@@ -79,6 +79,11 @@ module attributes {tilewright.kernel = #tilewright.kernel<threads = 0>} {}
 
 // -----
 
+// expected-error @+1 {{share: expected "loops" or "calls", got "rows"}}
+module attributes {tilewright.kernel = #tilewright.kernel<threads = 2, share = "rows">} {}
+
+// -----
+
 // expected-error @+1 {{extents: expected least, most and divisor of "m", got array<i64: 8, 1, 1>}}
 module attributes {tilewright.kernel = #tilewright.kernel<threads = 1, extents = {m = array<i64: 8, 1, 1>}>} {}
 

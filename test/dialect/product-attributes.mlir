@@ -35,6 +35,11 @@ module attributes {tilewright.kernel = #tilewright.kernel<threads = 2, extents =
 
 // -----
 
+// CHECK: module attributes {tilewright.kernel = #tilewright.kernel<threads = 2, share = "calls">}
+module attributes {tilewright.kernel = #tilewright.kernel<threads = 2, share = "calls", extents = {}, cases = []>} {}
+
+// -----
+
 // CHECK: tests = [{extents = "kn", least = 1 : i64, most = -1 : i64, multiple = 1 : i64}, {extents = "k/m", least = 32 : i64
 module attributes {tilewright.kernel = #tilewright.kernel<threads = 1, cases = [{number = 0, tests = [
     {extents = "kn", least = 1, most = -1, multiple = 1}, {extents = "k/m", least = 32, most = -1, multiple = 1}]}]>} {}

@@ -115,10 +115,7 @@ def test_what_is_chosen_for_a_call(line, threads):
     spec = tw.MatmulSpec.from_dtypes(None, None, None, types, layout=layout)
     plan = cases.plan(spec, targets.get(target), None, None, threads)
     taken = next(case for case in plan.cases if all(test.holds(m, n, k) for test in case.tests))
-    if threads == 1:
-        assert taken.plan.name == name
-    elif m >= 64 and m * n * k >= 1 << 27:  # What is shared is packed, or in vectors of the machine's own.
-        assert taken.plan.name in (name if name == "outer_product" else select.PANELS, "scalable")
+    assert taken.plan.name == name
 
 
 def test_rules_share_the_code_of_a_strategy():

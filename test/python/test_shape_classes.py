@@ -58,14 +58,17 @@ def test_strategy(shape, strategy):
         ((127, 384, 384), "packed", 8),
         ((48, 384, 384), "unpacked", 4),
         ((24, 600, 600), "unpacked", 4),
-        ((12, 600, 600), "unpacked", 4),
+        ((12, 600, 600), "streamed", 0),  # whole rows of a B beyond half of L2
+        ((12, 384, 384), "unpacked", 4),  # and not of a smaller one
         ((96, 1536, 1024), "packed", 8),  # each element is read often
         ((512, 48, 512), "unpacked", 4),  # and here not
         ((64, 1000, 2048), "packed", 8),  # often enough, of a B beyond L2
         ((32, 448, 1024), "unpacked", 4),  # not often enough
-        ((8, 1024, 1024), "streamed", 4),
-        ((4, 1024, 1024), "unpacked", 4),
-        ((12, 1024, 1024), "unpacked", 4),
+        ((8, 1024, 1024), "streamed", 0),
+        ((4, 1024, 1024), "streamed", 0),
+        ((12, 1024, 1024), "streamed", 0),
+        ((20, 16384, 80), "unpacked", 4),  # C passes too often
+        ((64, 1024, 1024), "packed", 8),
         ((512, 512, 512), "packed", 8),
     ],
     ids=str,

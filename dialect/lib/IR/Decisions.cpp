@@ -131,6 +131,7 @@ DictionaryAttr tilewright::decisionAsDictionary(Attribute attribute) {
       .Case([&](KernelAttr kernel) {
         kind(KernelAttr::getMnemonic());
         number("threads", kernel.getThreads());
+        found.append("share", builder.getStringAttr(kernel.getShare()));
         found.append("extents", kernel.getExtents());
         found.append("cases", kernel.getCases());
       });

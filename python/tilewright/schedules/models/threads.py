@@ -73,10 +73,8 @@ def take_parts(parts: int, threads: int) -> bool:
 
 
 def divided(spec: MatmulSpec) -> str:
-    """Along which of the dynamic m and n of C threads can share a call: none, where a part would be none of the kernel's calls."""
-    whole = {axis for each in spec.operands if each.type.packed > 1 for axis in each.axes}
-    whole |= {"n"} if spec.b_packed or spec.has_rows else set()
-    extents = {name: getattr(spec, name) for name in "mn" if name in spec.dynamic and name not in whole}
+    """Along which of the dynamic m and n of C threads can share a call: not where a part would be none of the kernel's calls."""
+    extents = {name: getattr(spec, name) for name in "mn" if name in spec.dynamic}
     return "".join(name for name, extent in extents.items() if extent.min <= extent.multiple)
 
 
