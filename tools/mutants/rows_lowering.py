@@ -104,6 +104,18 @@ ROWS = (
         ("test_threads.py", "test_threads_linked.py"),
     ),
     Mutant(
+        "lowering/entries/shared_calls.py",
+        'size = lines.least(parts.each, lines.binary("sub", parts.size, start))',
+        "size = parts.each",
+        ("test_shared_calls.py",),
+    ),
+    Mutant(
+        "lowering/entries/shared_calls.py",
+        'offset = lines.product("%part", lines.constant(_scratch(scratch)))',
+        "offset = zero",
+        ("test_shared_calls.py",),
+    ),
+    Mutant(
         "lowering/passes/privatization.py",
         'if op.name != "scf.for" or len(op.results) != 1:',
         'if op.name != "scf.for":',

@@ -68,6 +68,18 @@ ROWS = (
     ),
     Mutant(
         "schedules/models/pays.py",
+        " and spec.k >= _DEEPER * spec.m and",
+        " and",
+        ("test_shape_classes.py",),
+    ),
+    Mutant(
+        "schedules/models/threads.py",
+        "if extent.min <= extent.multiple)",
+        ")",
+        ("test_shared_calls.py",),
+    ),
+    Mutant(
+        "schedules/models/pays.py",
         " or c > _C_IN_L2 * target.l2.bytes:",
         ":",
         ("test_choice.py",),

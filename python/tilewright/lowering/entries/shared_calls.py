@@ -87,10 +87,9 @@ def share(module: ir.Module, spec: MatmulSpec, target: Target, threads: int, bod
 
     Returns the bytes of scratch memory that all parts take.
     """
-    for op in added_text.ops(module):
-        if added_text.name_of(op) == body:
-            attributes = _attributes(op)
-            ir.SymbolTable.set_symbol_name(op, body + _PART)
+    function = next(op for op in added_text.ops(module) if added_text.name_of(op) == body)
+    attributes = _attributes(function)
+    ir.SymbolTable.set_symbol_name(function, body + _PART)
     limits = [name for name in _LIMITS if name not in map(added_text.name_of, added_text.ops(module))]
     declared = "\n".join(f'llvm.func @{name}() -> i32 attributes {{sym_visibility = "private"}}' for name in limits)
     passed = _memrefs(spec)

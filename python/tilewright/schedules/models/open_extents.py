@@ -142,7 +142,7 @@ def takes_streamed(spec: MatmulSpec, call: MatmulSpec, target: Target) -> bool:
     """
     if call.m == 1:
         return not spec.widens
-    far = target.rows_ahead or call.k * call.n >= from_memory(spec, target)
+    far = target.rows_ahead > 0 or call.k * call.n >= from_memory(spec, target)
     return strip_form.takes(spec) and call.m <= _STREAMED_ROWS and far
 
 

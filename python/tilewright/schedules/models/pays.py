@@ -46,11 +46,12 @@ of packed, unpacked and streamed in the geometric mean: 260 in f32 0.981, 90 in 
 _WHOLE_ROWS, _DEEPER = ((32, 8, 16), (16, 2, 6)), 12
 """Rows up to which such a core goes through whole rows of B once, of elements as wide as the sum and of narrower ones: where B has as many
 parts of L2 as there are rows, and at least as many as the second number, each a part of the third one; and how many times M then K is at
-least, since C is read and written again for each few rows of B. On Cascade Lake, the best of packed and unpacked, and so, in GFLOP/s: f32 1 x 1024 x 1024 7.5
-and 10, 2 x 512 x 480 17 and 36, 5 x 640 x 300 55 and 65, 8 x 300 x 500 63 and 63, 8 x 1024 x 1024 32 and 53, 12 x 512 x 480 36 and 44,
-14 x 640 x 300 84 and 72, 16 x 768 x 640 58 and 68, 20 x 1024 x 512 54 and 64, 24 x 768 x 640 47 and 68, 24 x 1500 x 1400 30 and 35,
-28 x 2048 x 2048 33 and 36, 48 x 2048 x 2048 45 and 38, 20 x 15768 x 80 25 and 6; u8 by i8 2 x 1024 x 1024 36 and 48, 4 x 2048 x 2048 24
-and 46, 12 x 2048 x 2048 29 and 61, 12 x 400 x 400 148 and 105; bf16, widened, 8 x 473 x 332 72 and 52, 6 x 1120 x 1312 51 and 62."""
+least, since C is read and written again for each few rows of B. On Cascade Lake, the best of packed and unpacked, and so, in GFLOP/s:
+f32 1 x 1024 x 1024 7.5 and 10, 2 x 512 x 480 17 and 36, 5 x 640 x 300 55 and 65, 8 x 300 x 500 63 and 63, 8 x 1024 x 1024 32 and 53,
+12 x 512 x 480 36 and 44, 14 x 640 x 300 84 and 72, 16 x 768 x 640 58 and 68, 20 x 1024 x 512 54 and 64, 24 x 768 x 640 47 and 68,
+24 x 1500 x 1400 30 and 35, 28 x 2048 x 2048 33 and 36, 48 x 2048 x 2048 45 and 38, 20 x 15768 x 80 25 and 6; u8 by i8 2 x 1024 x 1024 36
+and 48, 4 x 2048 x 2048 24 and 46, 12 x 2048 x 2048 29 and 61, 12 x 400 x 400 148 and 81; bf16, widened, 8 x 473 x 332 72 and 52,
+6 x 1120 x 1312 51 and 62."""
 _PACKING_CYCLES = 0.3
 """Cycles to pack a byte of B: 12 GB/s on Zen 4, from the last-level cache as from memory, because panels are narrow."""
 _PREFETCHED_CYCLES = 0.05
