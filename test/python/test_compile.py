@@ -35,8 +35,8 @@ def entries(cache: Path) -> list[Path]:
     return sorted(cache.iterdir())
 
 
-# Time, of this process and not of what else the machine does. These guard against mistakes, and are no benchmark: the bars
-# are wide, and the best of several runs counts.
+# Time, of this process, beside that of something that takes as long on a busy machine. These guard against mistakes, and are no
+# benchmark: the bars are wide, and the best of several runs counts.
 
 
 def best_of(count: int, program: str) -> float:
@@ -47,31 +47,34 @@ def test_import_is_quick():
     program = """
         import time
         start = time.process_time()
+        import numpy
+        between = time.process_time()
         import tilewright
         tilewright.compile, tilewright.MatmulSpec, tilewright.reference
-        print(time.process_time() - start)
+        print((time.process_time() - between) / (between - start))
     """
-    assert best_of(4, program) < 0.5
+    assert best_of(4, program) < 3
 
 
-COMPILE_SECONDS = """
+COMPILE_OVER_IMPORT = """
     import time
+    start = time.process_time()
     import tilewright as tw
     compile, spec = tw.compile, tw.MatmulSpec(384, 1024, 1024)
-    start = time.process_time()
+    between = time.process_time()
     kernel = compile(spec)
-    print(time.process_time() - start)
+    print((time.process_time() - between) / (between - start))
 """
 
 
 def test_a_cold_compilation_is_quick(cache, monkeypatch):
     monkeypatch.setenv("TILEWRIGHT_NO_CACHE", "1")
-    assert best_of(3, COMPILE_SECONDS) < 3 * 0.8
+    assert best_of(3, COMPILE_OVER_IMPORT) < 6
 
 
 def test_a_warm_compilation_is_quick(cache):
-    in_new_process(COMPILE_SECONDS)
-    assert best_of(5, COMPILE_SECONDS) < 3 * 0.02  # 0.016 alone on Zen 4; others share the caches and the memory
+    in_new_process(COMPILE_OVER_IMPORT)
+    assert best_of(5, COMPILE_OVER_IMPORT) < 0.3
 
 
 # The kernel.

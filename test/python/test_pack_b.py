@@ -485,6 +485,7 @@ def test_the_spec_says_it():
         ("armv8-a", tw.MatmulSpec(tw.Dim(multiple=8), 2, 3, a="f16", b_packed=True, epilogue=(tw.silu(),))),
         ("neoverse-n1", tw.MatmulSpec(tw.Dim(max=40), 2100, 7, b_packed=True, epilogue=(tw.scale_by("m"),))),
         ("neoverse-v2", tw.MatmulSpec(None, 3, 1, a="f64", layout="tn", beta=1, b_packed=True)),
+        ("cascadelake", tw.MatmulSpec(None, 768, 192, b_packed=True)),
     ],
     ids=str,
 )

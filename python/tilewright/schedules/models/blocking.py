@@ -189,7 +189,7 @@ def packed_blocking(spec: MatmulSpec, target: Target, *, stands_for_open: bool =
     mr, nr = _packed_tile(spec, target, _MANY_ROWS if spec.b_packed or in_rows else spec.m, lanes=lanes)
     deep = lone_panel.depth(spec, target, nr)
     in_place = deep > 0 and not stands_for_open and lone_panel.may_read_a(spec, target)
-    strips = not (stands_for_open or in_place or deep) and strips_of_a.wanted(spec, target, element_bytes)
+    strips = not (in_place or deep) and strips_of_a.wanted(spec, target, element_bytes)
     few = _is_strip(spec, target) and not (spec.b_packed or spec.deterministic)
     deepest = strips_of_a.depth(element_bytes, few=few)
     kc = even(spec.k, deepest) if strips else _packed_depth(spec, target, (mr, nr), element_bytes)

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 
 from tilewright.dims import MAX_EXTENT, Dim, most
 from tilewright.schedules.calls import Test
-from tilewright.schedules.models import few_columns, pays, strip_form
+from tilewright.schedules.models import few_columns, pays, strip_form, strips_of_a
 from tilewright.schedules.models.blocking import (
     Blocking,
     ceil_div,
@@ -274,6 +274,8 @@ def packed_sizes(sizes: Blocking, spec: MatmulSpec, target: Target) -> Blocking:
     Rows of A's panels lie so far apart for each K: half of the rows that L2 has room for are on as many pages as the first TLB knows.
     """
     if spec.fused or spec.b_packed or not isinstance(spec.k, Dim) or target.dot(*spec.multiplied).is_tile:
+        return sizes
+    if sizes.rows_ahead and strips_of_a.are(sizes, most(spec.m)):  # Strips of A have their own depth.
         return sizes
     element = panel_bytes(spec, target)
     sums = max(target.fma_latency * target.fma_per_cycle, 2 * _HIGH if spec.widens else _HIGH)
