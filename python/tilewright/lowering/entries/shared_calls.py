@@ -13,6 +13,7 @@ from math import lcm
 
 from tilewright.dims import Dim
 from tilewright.lowering.entries import added_text
+from tilewright.lowering.entries.extents import bounds
 from tilewright.lowering.passes.parallel import READING
 from tilewright.mlir import ir
 from tilewright.operand import OperandSpec
@@ -90,6 +91,7 @@ def share(module: ir.Module, spec: MatmulSpec, target: Target, threads: int, bod
     function = next(op for op in added_text.ops(module) if added_text.name_of(op) == body)
     attributes = _attributes(function)
     ir.SymbolTable.set_symbol_name(function, body + _PART)
+    _bound(function, spec)
     limits = [name for name in _LIMITS if name not in map(added_text.name_of, added_text.ops(module))]
     declared = "\n".join(f'llvm.func @{name}() -> i32 attributes {{sym_visibility = "private"}}' for name in limits)
     passed = _memrefs(spec)
@@ -97,6 +99,19 @@ def share(module: ir.Module, spec: MatmulSpec, target: Target, threads: int, bod
         passed.append(_Passed(len(passed), 1, {}, 1))
     added_text.add(module, declared + _text(spec, target, threads, body, attributes, passed, each))
     return threads * _scratch(each)
+
+
+def _bound(function: ir.Operation, spec: MatmulSpec) -> None:
+    """Says between what the sizes are that a function takes: those of a part as those of a call.
+
+    Without it the code has loops for what cannot be: for all of a vector's columns where there are fewer, or for no rows.
+    """
+    ranges = bounds(spec)
+    bounded = {memref.size(axis): ranges[letter] for memref in _memrefs(spec) for letter, axis in memref.axes.items()}
+    names = [name for memref in _memrefs(spec) for name in memref.names]
+    missing = len(function.regions[0].blocks[0].arguments) - len(names)
+    given = [bounded.get(name, "{}") for name in names] + ["{}"] * missing
+    function.attributes["arg_attrs"] = ir.Attribute.parse(f"[{', '.join(given)}]", function.context)
 
 
 def _attributes(op: ir.Operation) -> str:

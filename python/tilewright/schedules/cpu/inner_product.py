@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from tilewright.dims import Dim, divided_by, most
+from tilewright.dims import MAX_EXTENT, Dim, divided_by, most
 from tilewright.errors import ScheduleError
 from tilewright.mlir import ir
 from tilewright.schedules import steps
@@ -53,6 +53,13 @@ def inner_product(spec: MatmulSpec, target: Target, blocking: Blocking) -> ir.Mo
             where="strategy inner_product",
             expected="a static N and K, of which a transposed copy is made, one column, or a B that is stored transposed",
             remedy="Use strategy unpacked or packed",
+        )
+    if spec.n == 1 and not spec.b_transposed and most(spec.k) == MAX_EXTENT:
+        raise ScheduleError(
+            f"{spec} has a column of B of any length",
+            where="strategy inner_product",
+            expected="a K that is known or bounded, of which a copy is made, or a B that is stored transposed",
+            remedy="Say how large K gets: k=tw.Dim(max=65536)",
         )
     lanes = target.lanes(spec.acc_type)
     with steps.script() as script:
