@@ -54,7 +54,7 @@ STRATEGIES = ["unpacked", "packed", "streamed", "inner_product"]
 def test_numbers_and_the_same_bits_for_any_threads(strategy, spec):
     kernels = [
         tw.compile(spec, schedule=strategy, threads=threads, parameters={"parts": 6}, verify=True)
-        for threads in (1, 2, 3, 4)
+        for threads in (1, 2, 4)  # which divide the parts, and do not
     ]
     assert kernels[0].metadata.parameters["parts"] == 6
     if spec.further:
