@@ -125,7 +125,7 @@ def test_one_padded_tile_in_a_loop_over_k(shape, beta):
     check(MatmulSpec(*shape, beta=beta), ROWS[-1], "packed", {"mr": 8, "nr": 16, "kc": 19})
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=30, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(
     spec=st.builds(
         MatmulSpec,

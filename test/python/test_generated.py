@@ -27,14 +27,14 @@ from tilewright.runtime import vulkan
 PROGRAM = Path(__file__).with_name("generated.py")
 CHUNK = 20
 COUNTS = {
-    "specs": {"short": 40, "long": 2000},
-    "rows": {"short": 10, "long": 300},
-    "operators": {"short": 10, "long": 400},
-    "schedules": {"short": 12, "long": 800},
-    "mutants": {"short": 15, "long": 1500},
+    "specs": {"short": 20, "long": 2000},
+    "rows": {"short": 6, "long": 300},
+    "operators": {"short": 6, "long": 400},
+    "schedules": {"short": 8, "long": 800},
+    "mutants": {"short": 10, "long": 1500},
 }
 """How many of each part run on this machine."""
-EMULATED = {"short": 6, "long": 100}
+EMULATED = {"short": 4, "long": 100}
 """How many specs on each emulated processor."""
 GPU_SHARE = 4
 """A part of that on GPUs, whose emulator takes seconds for one."""

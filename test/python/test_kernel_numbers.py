@@ -60,7 +60,7 @@ overrides = st.fixed_dictionaries(
 gaps = st.tuples(*[st.integers(0, 20)] * 3)
 
 
-@examples(60)
+@examples(30)
 @given(specs, st.sampled_from(TARGETS), strategies, gaps, st.integers(0, 2**32))
 def test_any_shape(spec, target, schedule, gaps, seed):
     spec = fitting(spec, schedule)
@@ -69,7 +69,7 @@ def test_any_shape(spec, target, schedule, gaps, seed):
     products.check(kernel, products.uniform(spec, seed), gaps=gaps)
 
 
-@examples(50)
+@examples(25)
 @given(specs, st.sampled_from(TARGETS), strategies, overrides)
 def test_any_sizes_of_blocks(spec, target, schedule, parameters):
     spec = fitting(spec, schedule)
@@ -147,7 +147,7 @@ def special_operands(draw):
     return spec, operands
 
 
-@examples(50)
+@examples(25)
 @given(special_operands(), st.sampled_from(TARGETS), strategies)
 def test_nan_and_inf_are_where_ieee_has_them(case, target, schedule):
     spec, (a, b, c) = case
