@@ -53,7 +53,7 @@ def test_import_is_quick():
         tilewright.compile, tilewright.MatmulSpec, tilewright.reference
         print((time.process_time() - between) / (between - start))
     """
-    assert best_of(4, program) < 3
+    assert best_of(4, program) < 2
 
 
 COMPILE_OVER_IMPORT = """
