@@ -121,6 +121,7 @@ class _Product(MachineCode):
             name = f"{symbol}_case{number}" if made.plan.cases or zero is not None else symbol
             checked = number >= len(made.plan.kernels) or not cases.implied(self._spec, made.plan, number)
             part.add_entry(made.target, name, asks_for_tiles=self._wanted.for_linking, checked=checked)
+        made.workspace = max(part.workspace for part in parts)  # Of all threads that share a call.
         self.module = parts[0].module
         if made.plan.cases or zero is not None:
             modules = [part.module for part in parts]
