@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""Makes a library of two kernels in the folder that is named: `use.py`, `use.c` and `use.cpp` call it without tilewright."""
+"""Makes a library of two kernels in the folder that is named: `use.py`, `use.c`, `use.cpp` and `use.rs` call it without tilewright."""
 
 import sys
 

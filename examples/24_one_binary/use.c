@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
  *
- * Calls a kernel of the library by tvm-ffi's convention, from C: use FOLDER/liblayers.so. Programs in C++ (use.cpp) and
- * Rust do this by their packages of tvm-ffi. Compile it with tvm-ffi's headers, and link libtvm_ffi: tvm-ffi-config
- * says where they are. */
+ * Calls a kernel of the library by tvm-ffi's convention, from C: use FOLDER/liblayers.so. use.cpp does this by
+ * tvm-ffi's package for C++, use.rs from Rust by none. Compile it with tvm-ffi's headers, and link libtvm_ffi:
+ * tvm-ffi-config says where they are. */
 #include <dlfcn.h>
 #include <stdio.h>
 #include <tvm/ffi/c_api.h>

@@ -152,7 +152,7 @@ def test_onnxruntime(run, monkeypatch):
 
 
 def test_one_binary(run, tmp_path, monkeypatch):
-    """The same library is called from numpy, torch, JAX, C and C++."""
+    """The same library is called from numpy, torch, JAX, C, C++ and Rust."""
     run(sys.executable, EXAMPLES / "24_one_binary" / "make.py", tmp_path)
     python, torch = environments.python("jax"), environments.python("torch")
     if python is None:
@@ -179,6 +179,10 @@ def test_one_binary(run, tmp_path, monkeypatch):
         if CXX is not None:
             run(CXX, "-std=c++17", *headers, EXAMPLES / "24_one_binary" / "use.cpp", *links, "-o", tmp_path / "use_cpp")
             assert run(tmp_path / "use_cpp", library).startswith("C[2][47] = 64\nValueError: rows(")
+        if shutil.which("rustc") is not None:  # which links by the C compiler
+            link = ["-L", f"native={package / 'lib'}", "-l", "dylib=tvm_ffi", "-C", f"link-arg={links[2]}"]
+            run("rustc", "--edition=2021", *link, EXAMPLES / "24_one_binary" / "use.rs", "-o", tmp_path / "use_rs")
+            assert run(tmp_path / "use_rs", library).startswith("C[2][47] = 64\nValueError: rows(")
 
 
 def test_torch_compile(run, monkeypatch):
