@@ -112,6 +112,8 @@ static bool isMultipleOf(Value index, int64_t factor) {
     return *constant % factor == 0;
   if (auto apply = index.getDefiningOp<affine::AffineApplyOp>())
     return isMultipleOf(apply, factor);
+  if (auto select = index.getDefiningOp<arith::SelectOp>())
+    return isMultipleOf(select.getTrueValue(), factor) && isMultipleOf(select.getFalseValue(), factor);
   auto argument = dyn_cast<BlockArgument>(index);
   if (!argument)
     return false;

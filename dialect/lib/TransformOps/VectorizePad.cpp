@@ -57,25 +57,23 @@ public:
     return loop(dest, from, to, index(step), [&](Value row, Value carried) { return copyRow(carried, row, kind); });
   }
 
-  /// Copies blocks, all that are whole by one code, and all others by one that reads under masks.
-  Value copyBlocks(Value dest, Value rowCount, Value columnCount, bool allWhole) {
-    Value height = index(blockHeight), vector = index(lanes), end = index(columns);
+  /// Copies blocks, those of whole rows and columns by one code, and all others by one that reads under masks. Of the source,
+  /// lines are gone along: in blocks one below the other they would be read again for the next ones, where they lie so that
+  /// few of them fit into L1.
+  ///
+  ///     for c in columns step lanes: for r in whole rows: copy a block;  for r in other rows: copy a block under masks
+  Value copyBlocks(Value dest, Value wholeRows, Value rowCount, Value columnCount) {
+    Value height = index(blockHeight), end = index(columns);
     Value existingColumns = arith::MinUIOp::create(rewriter, loc, columnCount, end);
     if (used)
       end = arith::MinUIOp::create(rewriter, loc, end, used);
-    Value split =
-        arith::MulIOp::create(rewriter, loc, arith::DivUIOp::create(rewriter, loc, existingColumns, vector), vector);
     present = {rowCount, columnCount};
-    return loop(dest, index(0), rowCount, height, [&](Value row, Value dest) {
-      Value whole = split;
-      if (!allWhole) {
-        Value fits =
-            arith::CmpIOp::create(rewriter, loc, arith::CmpIPredicate::ule, shifted(row, blockHeight), rowCount);
-        whole = arith::SelectOp::create(rewriter, loc, fits, split, index(0));
-      }
+    return loop(dest, index(0), end, index(lanes), [&](Value column, Value dest) {
+      Value exist = arith::CmpIOp::create(rewriter, loc, arith::CmpIPredicate::ule, shifted(column, lanes), existingColumns);
+      Value whole = arith::SelectOp::create(rewriter, loc, exist, wholeRows, index(0));
       for (auto [from, to, kind] :
-           {std::tuple(index(0), whole, RowSource::FullRow), std::tuple(whole, end, RowSource::PartialGroup)})
-        dest = loop(dest, from, to, vector, [&, kind = kind](Value column, Value carried) {
+           {std::tuple(index(0), whole, RowSource::FullRow), std::tuple(whole, rowCount, RowSource::PartialGroup)})
+        dest = loop(dest, from, to, height, [&, kind = kind](Value row, Value carried) {
           return copyBlock(carried, row, column, lanes, kind);
         });
       return dest;
@@ -344,7 +342,7 @@ DiagnosedSilenceableFailure VectorizePadOp::applyToOne(transform::TransformRewri
   bool masked = getMasked() && copy.isOfBlocks() && !fillsColumns;
   Value result;
   if (masked) {
-    result = copy.copyBlocks(dest, valueOf(rows), valueOf(columns), wholeRows == filledRows);
+    result = copy.copyBlocks(dest, groupedCount, valueOf(rows), valueOf(columns));
   } else if (fillsColumns) {
     result = copy.copyRows(dest, zero, groupedCount, RowSource::FullRow);
   } else if (copy.splitsRows()) {
