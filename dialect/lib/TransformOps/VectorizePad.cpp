@@ -57,9 +57,9 @@ public:
     return loop(dest, from, to, index(step), [&](Value row, Value carried) { return copyRow(carried, row, kind); });
   }
 
-  /// Copies blocks, those of whole rows and columns by one code, and all others by one that reads under masks. Of the source,
-  /// lines are gone along: in blocks one below the other they would be read again for the next ones, where they lie so that
-  /// few of them fit into L1.
+  /// Copies blocks, those of whole rows and columns by one code, and all others by one that reads under masks. Of the
+  /// source, lines are gone along: in blocks one below the other they would be read again for the next ones, where they
+  /// lie so that few of them fit into L1.
   ///
   ///     for c in columns step lanes: for r in whole rows: copy a block;  for r in other rows: copy a block under masks
   Value copyBlocks(Value dest, Value wholeRows, Value rowCount, Value columnCount) {
@@ -69,7 +69,8 @@ public:
       end = arith::MinUIOp::create(rewriter, loc, end, used);
     present = {rowCount, columnCount};
     return loop(dest, index(0), end, index(lanes), [&](Value column, Value dest) {
-      Value exist = arith::CmpIOp::create(rewriter, loc, arith::CmpIPredicate::ule, shifted(column, lanes), existingColumns);
+      Value exist =
+          arith::CmpIOp::create(rewriter, loc, arith::CmpIPredicate::ule, shifted(column, lanes), existingColumns);
       Value whole = arith::SelectOp::create(rewriter, loc, exist, wholeRows, index(0));
       for (auto [from, to, kind] :
            {std::tuple(index(0), whole, RowSource::FullRow), std::tuple(whole, rowCount, RowSource::PartialGroup)})

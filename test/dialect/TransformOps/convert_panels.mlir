@@ -36,6 +36,48 @@ module attributes {transform.with_named_sequence} {
     return
   }
 
+  // Loops may start from one of two multiples.
+  // CHECK-LABEL: func.func @from_either
+  // CHECK: memref.alloc() : memref<4x64xbf16>
+  // CHECK-NOT: vector.transpose
+  // CHECK-LABEL: func.func @from_an_odd_one
+  // CHECK: memref.alloc() : memref<8x32xbf16>
+  // CHECK: vector.transpose
+  func.func @from_either(%v: vector<2x32xbf16>, %all: i1) {
+    %c0 = arith.constant 0 : index
+    %c2 = arith.constant 2 : index
+    %c4 = arith.constant 4 : index
+    %c8 = arith.constant 8 : index
+    %p = arith.constant 0.0 : bf16
+    %panel = memref.alloc() : memref<8x32xbf16>
+    %first = arith.select %all, %c0, %c4 : index
+    scf.for %k = %first to %c8 step %c2 {
+      vector.transfer_write %v, %panel[%k, %c0] {in_bounds = [true, true]} : vector<2x32xbf16>, memref<8x32xbf16>
+    }
+    %t = vector.transfer_read %panel[%c0, %c0], %p {in_bounds = [true, true]} : memref<8x32xbf16>, vector<2x32xbf16>
+    %g = vector.shape_cast %t : vector<2x32xbf16> to vector<1x2x32xbf16>
+    %r = vector.transpose %g, [0, 2, 1] : vector<1x2x32xbf16> to vector<1x32x2xbf16>
+    "test.use"(%r) : (vector<1x32x2xbf16>) -> ()
+    return
+  }
+  func.func @from_an_odd_one(%v: vector<2x32xbf16>, %all: i1) {
+    %c0 = arith.constant 0 : index
+    %c1 = arith.constant 1 : index
+    %c2 = arith.constant 2 : index
+    %c7 = arith.constant 7 : index
+    %p = arith.constant 0.0 : bf16
+    %panel = memref.alloc() : memref<8x32xbf16>
+    %first = arith.select %all, %c0, %c1 : index
+    scf.for %k = %first to %c7 step %c2 {
+      vector.transfer_write %v, %panel[%k, %c0] {in_bounds = [true, true]} : vector<2x32xbf16>, memref<8x32xbf16>
+    }
+    %t = vector.transfer_read %panel[%c0, %c0], %p {in_bounds = [true, true]} : memref<8x32xbf16>, vector<2x32xbf16>
+    %g = vector.shape_cast %t : vector<2x32xbf16> to vector<1x2x32xbf16>
+    %r = vector.transpose %g, [0, 2, 1] : vector<1x2x32xbf16> to vector<1x32x2xbf16>
+    "test.use"(%r) : (vector<1x32x2xbf16>) -> ()
+    return
+  }
+
   // A tile that starts inside of a group cannot be read as groups.
   // CHECK-LABEL: func.func @inside_a_group
   // CHECK: memref.alloc() : memref<8x32xbf16>

@@ -252,15 +252,17 @@ module attributes {transform.with_named_sequence} {
 
 module attributes {transform.with_named_sequence} {
   // Where masks are cheap, what is not a whole block has one code: reads of what is there of a column, or of nothing. Pairs of
-  // rows are moved as units: four of eight columns in a block, eight of which two registers hold.
+  // rows are moved as units: four of eight columns in a block, eight of which two registers hold. Blocks follow each other
+  // along the lines of the source, which are columns.
 
   // CHECK-LABEL: func.func @masked
   // CHECK-SAME: %[[SOURCE:[a-z0-9]+]]: tensor<?x?xbf16>
   // CHECK-NOT: scf.if
-  // CHECK: scf.for %[[ROW:[a-z0-9_]+]] =
+  // CHECK: scf.for %[[COLUMN:[a-z0-9_]+]] =
   // CHECK: %[[WHOLE:[a-z0-9_]+]] = arith.select
-  // CHECK: scf.for %{{.*}} to %[[WHOLE]]
-  // CHECK-COUNT-8: vector.transfer_read %[[SOURCE]]{{.*}}in_bounds = [true]{{.*}} : tensor<?x?xbf16>, vector<8xbf16>
+  // CHECK: scf.for %[[ROW:[a-z0-9_]+]] = %{{.*}} to %[[WHOLE]]
+  // CHECK: vector.transfer_read %[[SOURCE]][%[[ROW]], %[[COLUMN]]]{{.*}}in_bounds = [true]{{.*}} : tensor<?x?xbf16>, vector<8xbf16>
+  // CHECK-COUNT-7: vector.transfer_read %[[SOURCE]]{{.*}}in_bounds = [true]{{.*}} : tensor<?x?xbf16>, vector<8xbf16>
   // CHECK-COUNT-4: vector.shuffle {{.*}} : vector<4xi32>, vector<4xi32>
   // CHECK-COUNT-8: vector.shuffle {{.*}} : vector<8xi32>, vector<8xi32>
   // CHECK-COUNT-4: vector.transfer_write {{.*}} : vector<2x8xbf16>

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Packs several panels of B at a time, so that packing reads lines of its rows one after the other.
 
-A panel as wide as a few short vectors has a line or less of each row. Panel by panel, the hardware sees steps from row to row instead of
-lines that follow each other, and a line that two panels share is fetched twice: every line, where B does not start with one. Upstream's
-unroll-and-jam takes loops whose steps are all alike, and a last panel may have fewer columns.
+A panel of few vectors, or of small elements, has a few lines or less of each row. Panel by panel, the hardware sees steps from row to
+row instead of lines that follow each other, and a line that two panels share is fetched twice: every line, where B does not start with
+one. Upstream's unroll-and-jam takes loops whose steps are all alike, and a last panel may have fewer columns.
 """
 
 from __future__ import annotations
@@ -16,7 +16,6 @@ from tilewright.lowering.passes.prefetch_blocks import depend, located
 from tilewright.lowering.passes.workspace import bytes_of
 from tilewright.mlir import ir
 from tilewright.mlir.dialects import arith, func, scf
-from tilewright.schedules.models.register_tiles import MANY_REGISTERS
 from tilewright.schedules.models.sizes import ceil_div
 from tilewright.targets.base import Target
 
@@ -35,7 +34,7 @@ class _Packing:
         whole: What says whether a panel has all its columns; None where all have.
         rows: The loop over rows of a panel that has.
         step: Columns of a panel.
-        nbytes: Bytes of a panel that each step over rows writes.
+        width: Bytes of a row of B in a panel.
     """
 
     loop: ir.Operation
@@ -43,11 +42,11 @@ class _Packing:
     whole: ir.Value | None
     rows: ir.Operation
     step: int
-    nbytes: int
+    width: int
 
 
 def place(function: func.FuncOp, target: Target) -> None:
-    """Lets loops of `function` that pack panels of B take several at a time, on targets with few registers, whose panels are narrow.
+    """Lets loops of `function` that pack panels of B take several at a time, where panels are narrow.
 
     Before::
 
@@ -63,13 +62,11 @@ def place(function: func.FuncOp, target: Target) -> None:
           else:
             for jr in j..min(j + 4 * nr, n) step nr: ...
     """
-    if target.vector_registers >= MANY_REGISTERS:
-        return
     for op in named(function.operation, "scf.for"):
         packing = _packing(op)
         if packing is None or _is_converted(packing, target):
             continue
-        at_once = ceil_div(_LINES * target.l1.line, packing.nbytes)
+        at_once = ceil_div(_LINES * target.l1.line, packing.width)
         if at_once > 1:
             with op.context, op.location:
                 _take_together(packing, at_once)
@@ -90,11 +87,13 @@ def _packing(loop: ir.Operation) -> _Packing | None:
             return None
     if not is_innermost(rows) or any(is_inside(bound, loop) for bound in list(rows.operands)[:3]):
         return None
-    reads, writes = named(rows, "vector.transfer_read"), named(rows, "vector.transfer_write")
-    if not all(_reads_columns(read, body(loop).arguments[0]) for read in reads) or not (reads and writes):
+    reads = named(rows, "vector.transfer_read")
+    if not all(_reads_columns(read, body(loop).arguments[0]) for read in reads) or not (
+        reads and named(rows, "vector.transfer_write")
+    ):
         return None
-    written = sum(bytes_of(_flat(write.operands[0].type)) for write in writes)
-    return _Packing(loop, before, whole, rows, step, written)
+    element = ir.MemRefType(located(reads[0].operands[0], [])[0].type).element_type
+    return _Packing(loop, before, whole, rows, step, bytes_of(ir.MemRefType.get([step], element)))
 
 
 def _is_converted(packing: _Packing, target: Target) -> bool:
@@ -103,12 +102,6 @@ def _is_converted(packing: _Packing, target: Target) -> bool:
         str(ir.VectorType(read.results[0].type).element_type) for read in named(packing.rows, "vector.transfer_read")
     }
     return "f16" in elements and "f16c" not in target.features
-
-
-def _flat(kind: ir.Type) -> ir.MemRefType:
-    """Memory of a vector's elements."""
-    vector = ir.VectorType(kind)
-    return ir.MemRefType.get(vector.shape, vector.element_type)
 
 
 def _reads_columns(read: ir.Operation, variable: ir.Value) -> bool:
