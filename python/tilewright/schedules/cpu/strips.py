@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""Strategy `streamed` with dynamic extents: what waits in the caches is staged for one strip at a time."""
+"""Strategy `streamed` with dynamic extents, or many rows: what waits in the caches is staged for one strip at a time."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from tilewright.targets.base import Target
 
 
 def strips(script: steps.Script, spec: MatmulSpec, target: Target, blocking: Blocking) -> None:
-    """Makes the loops of `streamed.streamed` for dynamic extents.
+    """Makes the loops of `streamed.streamed` where `strip_form.takes` says so.
 
     Buffers have the sizes of the largest blocks. With mc, nc, kc of `blocking`, and f what is done to the sums::
 

@@ -143,7 +143,7 @@ def takes_streamed(spec: MatmulSpec, call: MatmulSpec, target: Target) -> bool:
     if call.m == 1:
         return not spec.widens
     far = target.rows_ahead > 0 or call.k * call.n >= from_memory(spec, target)
-    return strip_form.takes(spec) and call.m <= _STREAMED_ROWS and far
+    return strip_form.takes(spec, target) and call.m <= _STREAMED_ROWS and far
 
 
 def takes_unpacked(spec: MatmulSpec, call: MatmulSpec, target: Target) -> bool:
@@ -185,7 +185,7 @@ def along_k(spec: MatmulSpec, target: Target) -> Iterator[Variant]:
 def streamed(spec: MatmulSpec, target: Target) -> Iterator[Variant]:
     """The variants of going through B once: one row, few, and more."""
     yield Variant((Test("m", most=1),), {"m": 1, "n": 2048, "k": 2048})
-    if strip_form.takes(spec):
+    if strip_form.takes(spec, target):
         yield Variant((Test("m", 2, _STREAMED_FEW),), {"m": _STREAMED_FEW, "n": _WIDE, "k": 2048})
         yield Variant(
             (Test("m", _STREAMED_FEW + 1, _STREAMED_ROWS),),
