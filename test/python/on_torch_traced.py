@@ -54,15 +54,54 @@ def products_of_any_rows_compile_once() -> None:
 
 
 @case
+def attention_is_in_the_graph() -> None:
+    q, k, v = torch.rand(2, 4, 5, 8), torch.rand(2, 2, 7, 8), torch.rand(2, 2, 7, 6)
+    for backend in BACKENDS:
+        assert not breaks(lambda q, k, v: tw.attention(q, k, v) + 1, q, k, v, backend=backend)
+    for type_ in (torch.bfloat16, torch.float16):
+        assert not breaks(lambda q, k, v: tw.attention(q, k, v, scale=0.3), q.to(type_), k.to(type_), v.to(type_))
+    square, seen = torch.rand(2, 4, 5, 8), torch.rand(5, 5) > 0.5
+    assert not breaks(lambda q: tw.attention(q, q, q, causal=True), square)
+    assert not breaks(lambda q, m: tw.attention(q, q, q, m), square, seen)
+    assert not breaks(
+        lambda q, m: tw.attention(q, q, q, m), square.transpose(1, 2).contiguous().transpose(1, 2), seen * 1.0
+    )
+    assert not breaks(lambda q: tw.attention(q[0, 0], q[0, 1], q[0, 2]), square)
+
+
+@case
+def convolutions_are_in_the_graph() -> None:
+    images, filters = torch.rand(1, 4, 6, 7), torch.rand(8, 4, 3, 3)
+    last = images.to(memory_format=torch.channels_last)
+    for backend in BACKENDS:
+        assert not breaks(lambda x, w: tw.conv2d(x, w, layout="nchw") + 1, images, filters, backend=backend)
+    assert not breaks(lambda x, w: tw.conv2d(x, w, layout="nchw"), last, filters)
+    assert not breaks(lambda x, w: tw.conv2d(x, w, layout="nchw", stride=2, padding=1), last[:, :, :1, :1], filters)
+    assert not breaks(
+        lambda x, w: tw.conv2d(x, w, stride=(1, 2), dilation=2, padding=((1, 2), 3)),
+        last.permute(0, 2, 3, 1).to(torch.bfloat16),
+        filters.permute(2, 3, 1, 0).contiguous().to(torch.bfloat16),
+    )
+    assert not breaks(
+        lambda x, w: tw.conv2d(x, w, layout="nchw", groups=2),
+        (images * 9).to(torch.uint8),
+        torch.ones(8, 2, 3, 3, dtype=torch.int8),
+    )
+
+
+@case
 def what_no_graph_takes_is_called_as_it_is() -> None:
     images, filters = torch.rand(1, 4, 6, 6), torch.rand(8, 4, 3, 3)
+    starts = torch.tensor([0, 4], dtype=torch.int32)
     calls: tuple[Callable[[Any, Any], Any], ...] = (
         lambda a, b: tw.matmul(a, b.numpy()) + 1,
         lambda a, b: tw.matmul(a.double(), b) + 1,
         lambda a, b: tw.matmul(a, b, out=torch.empty(4, 5)) + 1,
         lambda a, b: tw.matmul_each([a], [b])[0] + 1,
-        lambda a, b: tw.attention(a, a, a) + 1,
-        lambda a, b: tw.conv2d(images, filters, layout="nchw") + a.sum(),
+        lambda a, b: tw.attention(a, a, a, out=torch.empty(4, 6)) + 1,
+        lambda a, b: tw.attention(a[None], a[None], a[None], q_starts=starts, k_starts=starts) + 1,
+        lambda a, b: tw.conv2d(images, filters, layout="nchw", padding="same") + a.sum(),
+        lambda a, b: tw.conv2d(images, filters, layout="nchw", epilogue=(tw.relu(),)) + a.sum(),
         lambda a, b: KERNEL(a, b) + 1,
     )
     for call in calls:
