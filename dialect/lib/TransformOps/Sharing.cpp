@@ -58,12 +58,6 @@ static DiagnosedSilenceableFailure toEach(transform::TransformState &state, Valu
   return DiagnosedSilenceableFailure::success();
 }
 
-/// The effects of an op whose first operand is its target, and whose others are parameters.
-static void getLoopOpEffects(Operation *op, SmallVectorImpl<MemoryEffects::EffectInstance> &effects) {
-  transform::onlyReadsHandle(op->getOpOperands(), effects);
-  transform::modifiesPayload(effects);
-}
-
 /// Whether all that the clauses of an op say is in its text.
 static bool isStatic(Operation *op) { return op->getNumOperands() == 1; }
 
@@ -85,10 +79,6 @@ DiagnosedSilenceableFailure ShareAmongThreadsOp::apply(transform::TransformRewri
                 [&](Operation *loop) { return share(rewriter, *this, loop, rows, columns, decision); });
 }
 
-void ShareAmongThreadsOp::getEffects(SmallVectorImpl<MemoryEffects::EffectInstance> &effects) {
-  getLoopOpEffects(*this, effects);
-}
-
 LogicalResult ShareAmongWarpsOp::verify() {
   if (failed(verifyClauses(*this, {{"rows", getDynamicRows(), getRowsAttr(), /*needed=*/true},
                                    {"columns", getDynamicColumns(), getColumnsAttr(), /*needed=*/true}})))
@@ -108,10 +98,6 @@ DiagnosedSilenceableFailure ShareAmongWarpsOp::apply(transform::TransformRewrite
   auto decision = WarpsAttr::get(getContext(), rows, columns, getInstructions());
   return toEach(state, getTarget(),
                 [&](Operation *loop) { return share(rewriter, *this, loop, rows, columns, decision); });
-}
-
-void ShareAmongWarpsOp::getEffects(SmallVectorImpl<MemoryEffects::EffectInstance> &effects) {
-  getLoopOpEffects(*this, effects);
 }
 
 /// What is wrong with clauses of warp groups that do not go together; empty if nothing is.
@@ -172,10 +158,6 @@ DiagnosedSilenceableFailure SpecializeWarpGroupsOp::apply(transform::TransformRe
   });
 }
 
-void SpecializeWarpGroupsOp::getEffects(SmallVectorImpl<MemoryEffects::EffectInstance> &effects) {
-  getLoopOpEffects(*this, effects);
-}
-
 /// What is wrong with clauses of warps that do not go together; empty if nothing is.
 static StringRef wrongWarps(int64_t cluster, bool pair, int64_t split, bool streamed, bool swapped) {
   if (cluster > 1 && (swapped || split > 1))
@@ -224,10 +206,6 @@ DiagnosedSilenceableFailure SpecializeWarpsOp::apply(transform::TransformRewrite
   });
 }
 
-void SpecializeWarpsOp::getEffects(SmallVectorImpl<MemoryEffects::EffectInstance> &effects) {
-  getLoopOpEffects(*this, effects);
-}
-
 LogicalResult PipelineOp::verify() {
   return verifyClauses(*this, {{"stages", getDynamicStages(), getStagesAttr(), /*needed=*/true}});
 }
@@ -252,8 +230,4 @@ DiagnosedSilenceableFailure PipelineOp::apply(transform::TransformRewriter &rewr
                     "expected the loop over K, got '" + target->getName().getStringRef() + "' in the block");
     return record(rewriter, *this, target, TilewrightDialect::getPipelineAttrName(), decision);
   });
-}
-
-void PipelineOp::getEffects(SmallVectorImpl<MemoryEffects::EffectInstance> &effects) {
-  getLoopOpEffects(*this, effects);
 }

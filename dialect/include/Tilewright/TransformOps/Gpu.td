@@ -24,6 +24,12 @@ class Tilewright_LoopOp<string name, list<Trait> traits = []>
     : Tilewright_TransformOp<name, !listconcat(traits, [DeclareOpInterfaceMethods<TransformOpInterface>])> {
   let results = (outs);
   let hasVerifier = 1;
+  let extraClassDefinition = [{
+    void $cppClass::getEffects(::llvm::SmallVectorImpl<::mlir::MemoryEffects::EffectInstance> &effects) {
+      ::mlir::transform::onlyReadsHandle(getOperation()->getOpOperands(), effects);
+      ::mlir::transform::modifiesPayload(effects);
+    }
+  }];
 }
 
 // Below, "a loop over blocks" is an scf.forall that is mapped to #gpu.block<y> and #gpu.block<x>, each iteration of which computes a
