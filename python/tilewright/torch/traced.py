@@ -28,6 +28,8 @@ _FUNCTIONS = (matmul, matmul_each, conv2d, attention, compile)
 """Those that people call. Nothing that they call is followed either, such as what compiles a kernel."""
 _ADDED = torch.library.Library("tilewright", "FRAGMENT")
 """What is registered here, while it lives."""
+_SIDES = 4
+"""Of an image, each with its padding."""
 _RESULTS: Mapping[Any, Any] = MappingProxyType(
     {
         **{each: each for each in (torch.float32, torch.float64, torch.complex64, torch.complex128)},
@@ -184,9 +186,9 @@ def _traced_conv2d(
     out: Given = None,
 ) -> Given:
     stored = layout in FILTERS and filter in (None, *FILTERS[layout])
-    plain = out is None and not further and not epilogue and not isinstance(padding, str)
-    if stored and plain and _are_taken(x, w):
-        sides = [side for each in _pair(padding) for side in _pair(each)]
+    plain = out is None and not further and not epilogue and isinstance(padding, int | list | tuple)
+    sides = [side for each in _pair(padding) for side in _pair(each)] if plain else []
+    if stored and len(sides) == _SIDES and _are_taken(x, w):
         return NAMESPACE.array_conv2d.default(
             x, w, layout, filter, _pair(stride), _pair(dilation), sides, groups, threads
         )

@@ -21,7 +21,9 @@ from tilewright.targets.base import Target
 
 _LINES = 4
 """Lines of a row of B that are packed together. Packing 2048 x 2048 in f32 from L3 into panels of a line, on Zen 3, in GB/s: where B starts
-with a line one at a time 16, four 25, eight 16; where it does not 8.5, 17, 14."""
+with a line one at a time 16, four 25, eight 16; where it does not 8.5, 17, 14. Panels of 48 bytes on Cascade Lake, one and six
+at a time, u8 by i8, in GFLOP/s: 300 x 1000 x 500 336 and 443, 128 x 3072 x 768 230 and 322, 40 x 1000 x 1000 216 and 247; two of 192 bytes
+in place of one, f32, 0.96 to 1.07 times as fast."""
 
 
 @dataclass(frozen=True, slots=True)
