@@ -28,7 +28,8 @@ def test_where_strips_are_taken(rows, rows_ahead, threads, expected):
 @pytest.mark.parametrize("shape", [(17, 496, 512), (25, 503, 477), (32, 464, 600)], ids=str)
 @pytest.mark.parametrize("fused", [False, True])
 def test_numbers(shape, types, fused):
-    spec = tw.MatmulSpec.from_dtypes(*shape, types)
+    m, n, k = shape
+    spec = tw.MatmulSpec.from_dtypes(m, n, k, types)
     spec = replace(spec, epilogue=(tw.bias("n"), tw.relu())) if fused else replace(spec, beta=1)
     kernel = tw.compile(spec, WAITS, schedule="streamed", parameters={"kc": 16}, cache=False)
     staged = re.findall(r"alloc_tensor\(\) : tensor<\d+x(\d+)x", kernel.asm["scheduled"])
@@ -39,6 +40,6 @@ def test_numbers(shape, types, fused):
         return rng.integers(0, 4, extents).astype(to_numpy(kind))
 
     a, b, c = drawn(spec.a_shape, spec.a_type), drawn(spec.b_shape, spec.b_type), drawn(spec.c_shape, spec.c_type)
-    given = (drawn(spec.n, spec.operands[2].type),) if fused else ()
-    expected = tw.reference(spec, a, b, *(given if fused else (c,)))
-    assert (kernel(a, b, *given, out=c) == expected).all()
+    beside = [drawn(spec.n, spec.operands[2].type)] if fused else []
+    expected = tw.reference(spec, a, b, *(beside or [c]))
+    assert (kernel(a, b, *beside, out=c) == expected).all()
