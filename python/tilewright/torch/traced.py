@@ -108,13 +108,14 @@ def _fake_convolved(
         padding=_pairs(sides),
         groups=groups,
     )
-    shape, last = (spec.n, spec.oh, spec.ow, spec.oc), layout == "nhwc"
-    if not last:
-        side_by_side = x.shape[1] > 1 and x.stride(1) == 1 and not (x.shape[3] > 1 and x.stride(3) == 1)
-        last = side_by_side and filter in (None, *FILTERS[layout])
-        shape = shape if last else (spec.n, spec.oc, spec.oh, spec.ow)
-    made = x.new_empty(shape, dtype=torch_type(spec.operands[-1].type))
-    return made if layout == "nhwc" or not last else made.permute(0, 3, 1, 2)
+    type_, by_pixels = torch_type(spec.operands[-1].type), (spec.n, spec.oh, spec.ow, spec.oc)
+    if layout == "nhwc":
+        return x.new_empty(by_pixels, dtype=type_)
+    if x.shape[1] > 1 and x.stride(1) == 1 and not (x.shape[3] > 1 and x.stride(3) == 1):
+        return x.new_empty(by_pixels, dtype=type_).permute(
+            0, 3, 1, 2
+        )  # Channels lie side by side, and those of the result too.
+    return x.new_empty((spec.n, spec.oc, spec.oh, spec.ow), dtype=type_)
 
 
 def _pairs(sides: Sequence[int]) -> tuple[tuple[int, int], tuple[int, int]]:
@@ -162,6 +163,7 @@ def _traced_attention(
     if (
         out is None
         and isinstance(causal, bool)
+        and isinstance(scale, float | int | None)
         and all(each is None for each in tables.values())
         and _are_taken(q, k, v)
         and all(each.dtype == torch.bool or _are_taken(each) for each in seen)
