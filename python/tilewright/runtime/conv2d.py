@@ -105,7 +105,28 @@ def _kept(
     threads: int,
 ) -> Kernel:
     """The kernel for operands of these shapes and types."""
-    layout, stored, stride, dilation, padding, groups, epilogue = options
+    return compile(spec_of(x, w, from_numpy(x_type).name, from_numpy(w_type).name, *options), threads=threads)
+
+
+def spec_of(
+    x: tuple[int, ...],
+    w: tuple[int, ...],
+    x_type: str,
+    w_type: str,
+    layout: str,
+    stored: str | None,
+    stride: Any,  # noqa: ANN401 - these as given
+    dilation: Any,  # noqa: ANN401
+    padding: Any,  # noqa: ANN401
+    groups: int,
+    epilogue: tuple[Any, ...] = (),
+) -> Conv2dSpec:
+    """What `conv2d` computes of operands of these shapes and element types.
+
+    Raises:
+        OperandError: The filters have other channels than the images.
+        SpecError: An element type or an option is not supported.
+    """
     if layout not in FILTERS:
         raise SpecError(f"layout is {layout!r}", where="conv2d", expected=f"one of {', '.join(FILTERS)}")
     stored = FILTERS[layout][0] if stored is None else stored
@@ -116,13 +137,13 @@ def _kept(
         raise OperandError(
             f"has filters of {bank['i']} channels", operand="w", expected=f"{image['c']} channels in {groups} groups"
         )
-    spec = Conv2dSpec(
+    return Conv2dSpec(
         *(image[axis] for axis in "nhwc"),
         oc=bank["o"],
         kh=bank["h"],
         kw=bank["w"],
-        a=from_numpy(x_type).name,
-        b=from_numpy(w_type).name,
+        a=x_type,
+        b=w_type,
         layout=layout,
         filter=stored,
         stride=stride,
@@ -131,4 +152,3 @@ def _kept(
         groups=groups,
         epilogue=epilogue,
     )
-    return compile(spec, threads=threads)

@@ -12,10 +12,9 @@ from torch._C._dynamo.eval_frame import set_code_exec_strategy  # pyright: ignor
 from torch._dynamo import trace_rules  # pyright: ignore[reportMissingImports]
 from torch._dynamo.types import FrameAction, FrameExecStrategy  # pyright: ignore[reportMissingImports]
 
-from tilewright.operator_specs.conv2d import Conv2dSpec
 from tilewright.runtime.attention import attention
 from tilewright.runtime.compile import compile
-from tilewright.runtime.conv2d import FILTERS, conv2d
+from tilewright.runtime.conv2d import FILTERS, conv2d, spec_of
 from tilewright.runtime.matmul import matmul, matmul_each
 from tilewright.torch.ops import NAMESPACE
 from tilewright.torch.types import ELEMENTS, torch_type
@@ -94,20 +93,9 @@ def _fake_convolved(
     groups: int,
     _threads: int,
 ) -> Given:
-    image = dict(zip(layout, map(int, x.shape), strict=True))
-    bank = dict(zip(filter or FILTERS[layout][0], map(int, w.shape), strict=True))
-    spec = Conv2dSpec(
-        *(image[axis] for axis in "nhwc"),
-        oc=bank["o"],
-        kh=bank["h"],
-        kw=bank["w"],
-        a=ELEMENTS[x.dtype],
-        b=ELEMENTS[w.dtype],
-        stride=tuple(stride),
-        dilation=tuple(dilation),
-        padding=_pairs(sides),
-        groups=groups,
-    )
+    images, filters = (tuple(map(int, each.shape)) for each in (x, w))
+    options = (tuple(stride), tuple(dilation), _pairs(sides), groups)
+    spec = spec_of(images, filters, ELEMENTS[x.dtype], ELEMENTS[w.dtype], layout, filter, *options)
     type_, by_pixels = torch_type(spec.operands[-1].type), (spec.n, spec.oh, spec.ow, spec.oc)
     if layout == "nhwc":
         return x.new_empty(by_pixels, dtype=type_)
