@@ -43,3 +43,10 @@ def test_numbers(shape, types, fused):
     beside = [drawn(spec.n, spec.operands[2].type)] if fused else []
     expected = tw.reference(spec, a, b, *(beside or [c]))
     assert (kernel(a, b, *beside, out=c) == expected).all()
+
+
+@pytest.mark.parametrize("types", ["f32", "c64"])
+def test_parts_of_k_are_staged_at_once(types):
+    spec = tw.MatmulSpec.from_dtypes(20, 37, 840, types)
+    kernel = tw.compile(spec, WAITS, threads=1, schedule="streamed", parameters={"parts": 6}, verify=True, cache=False)
+    assert kernel.metadata.parameters["parts"] == 6

@@ -44,15 +44,15 @@ def streamed(spec: MatmulSpec, target: Target, blocking: Blocking) -> ir.Module:
     columns, is computed first.
 
     With something done to the sums, it is done in the end, a vector at a time: ``C = epilogue(S)``, of which a C that is added
-    to is an operand. Where extents are known only when the kernel is called, or rows are many for the core (`strip_form.takes`), the
-    loops are those of `strips.strips`, whose S and A wait for one strip at a time.
+    to is an operand. Where extents are known only when the kernel is called, or rows are many for the core (`strip_form.takes`), and
+    K is not in parts, the loops are those of `strips.strips`, whose S and A wait for one strip at a time.
     """
     lanes = target.lanes(spec.acc_type)
     with steps.script() as script:
         functions = script.functions
         steps.record(functions, streamed, blocking, target)
         spec, p = split_k.take_apart(script, spec, blocking, lanes)
-        if strip_form.takes(spec, target, p.threads):
+        if blocking.parts == 1 and strip_form.takes(spec, target, p.threads):
             strips.strips(script, spec, target, p)
             return script.module
         batch_loops.take_apart(script, spec)
