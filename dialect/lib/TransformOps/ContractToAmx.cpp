@@ -118,17 +118,15 @@ public:
     int64_t rows = p.sums.rows.count, columns = p.sums.columns.count;
     bool keepsLhs = rows <= columns;
     int64_t stay = std::min(rows, columns), pass = std::max(rows, columns);
-    // Tiles that pass are loaded ahead into the registers that are left, so that loads wait for no product.
-    int64_t ahead = std::min(pass, amxTiles - p.sums.size() - stay);
-    SmallVector<Value> kept, passing;
-    for (int64_t i = 0; i < stay; ++i)
-      kept.push_back(keepsLhs ? loadLhs(i, number) : loadRhs(number, i));
+    // Each tile is loaded right before its first product: products wait less for L2 than after all loads of a step.
+    SmallVector<Value> kept(stay);
     for (int64_t j = 0; j < pass; ++j) {
-      while (static_cast<int64_t>(passing.size()) < std::min(j + ahead, pass))
-        passing.push_back(keepsLhs ? loadRhs(number, passing.size()) : loadLhs(passing.size(), number));
-      for (auto [i, stays] : llvm::enumerate(kept)) {
+      Value passing = keepsLhs ? loadRhs(number, j) : loadLhs(j, number);
+      for (int64_t i = 0; i < stay; ++i) {
+        if (!kept[i])
+          kept[i] = keepsLhs ? loadLhs(i, number) : loadRhs(number, i);
         Value &sum = keepsLhs ? sums[i * columns + j] : sums[j * columns + i];
-        sum = keepsLhs ? multiply(stays, passing[j], sum) : multiply(passing[j], stays, sum);
+        sum = keepsLhs ? multiply(kept[i], passing, sum) : multiply(passing, kept[i], sum);
       }
     }
   }

@@ -6,7 +6,7 @@ from __future__ import annotations
 from tilewright.lowering import driver, pipelines
 from tilewright.lowering.driver import Codegen
 from tilewright.lowering.entries import entry
-from tilewright.lowering.passes import narrow_stores, prepack, unroll
+from tilewright.lowering.passes import narrow_stores, prepack, tile_hints, unroll
 from tilewright.lowering.run import payload_function, run_own_script, run_passes
 from tilewright.lowering.types import half_floats, math_functions, small_floats
 from tilewright.mlir import ir
@@ -37,6 +37,7 @@ def body(
     )
     run_own_script(module, vectors, "llvm")
     asked = decisions.number(function.operation, "unroll", 0)
+    past_l1 = decisions.number(function.operation, "past_l1", 0)
     if target.by_lane or asked:
         run_own_script(module, unroll.script(unroll.mark(module, asked)), "llvm")
     if len(spec.dynamic) == _ALL_EXTENTS:
@@ -49,6 +50,7 @@ def body(
         if spec.has_entries:
             math_functions.expand(module.operation, target)
     run_passes(module, pipelines.to_llvm(), "llvm")
+    tile_hints.pass_l1(module.operation, past_l1)
     unroll.hand_on(module)
     codegen.define(module, spec, target)
     if spec.c_type.bits == 8 and "avx512bw" in target.features:

@@ -16,6 +16,7 @@ from tilewright.runtime.module import Function, entries
 from tilewright.runtime.product import Product, packing
 from tilewright.runtime.runners import Runner
 from tilewright.standalone.packing import PackedFormat
+from tilewright.targets import amx
 
 
 def product(object_: bytes, about: About, packed: PackedFormat | None, who: Runner) -> Kernel:
@@ -44,6 +45,7 @@ def product(object_: bytes, about: About, packed: PackedFormat | None, who: Runn
         stubs = emulated.ProductStubs(program, spec, packed)
         code, make = stubs.linked(names), partial(emulated.emulated(kind), stubs)
     else:
+        amx.allow(about.target.features)
         code = coverage.linked(object_, ENTRY, names[1:], coverage.title(about))
     if packed is None:
         return make(code, about)
@@ -71,5 +73,6 @@ def functions(
         stubs = FunctionStubs(program, signatures)
         code, make = stubs.linked(names), partial(emulated.emulated(kind), stubs)
     else:
+        amx.allow(about.target.features)
         code = coverage.linked(object_, names[0], names[1:], coverage.title(about))
     return [make(code, each, about) for each in signatures]

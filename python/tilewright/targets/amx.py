@@ -1,14 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Requests Linux's permission to use AMX's tile registers, once for each process.
 
-Linux: Documentation/arch/x86/xstate.rst; arch/x86/include/uapi/asm/prctl.h. Children inherit what was granted. A seccomp
-filter may refuse, and so does Linux before 5.16, which knows no such call.
+Linux: Documentation/arch/x86/xstate.rst; arch/x86/include/uapi/asm/prctl.h. Forked children inherit what was granted; a program that
+one starts has to ask again. A seccomp filter may refuse, and so does Linux before 5.16, which knows no such call.
 """
 
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 ARCH_PRCTL = 158
 """The number of the system call on x86-64."""
@@ -36,6 +36,12 @@ def permitted() -> bool:
         return _ask()
     except (OSError, AttributeError):  # no C library that can be called
         return False
+
+
+def allow(features: Iterable[str]) -> None:
+    """Asks for it where code for a processor with these LLVM features is to run, as in a child that never reads the machine."""
+    if "amx-tile" in features:
+        permitted()
 
 
 def usable(flags: frozenset[str], granted: Callable[[], bool] = permitted) -> frozenset[str]:

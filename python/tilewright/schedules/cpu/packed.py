@@ -114,6 +114,7 @@ def packed(spec: MatmulSpec, target: Target, blocking: Blocking) -> ir.Module:
         blocking = replace(blocking, nc=max(ceil_div(blocking.nc, blocking.nr), 2) * blocking.nr)
     p = replace(blocking, kc=kc)
     in_place = reads_a(spec, target, p)
+    lone = in_place and not dot.is_tile
     trimmed = isinstance(spec.k, Dim)
     # A loop of one step would be folded away by the next clean-up: it is not made.
     # Of a dynamic extent, nothing but a loop says how much a block has of it at most.
@@ -126,9 +127,9 @@ def packed(spec: MatmulSpec, target: Target, blocking: Blocking) -> ir.Module:
         loops = {
             "jc": ([0, size["nc"], 0], p.nc < n),
             "pc": ([0, 0, size["kc"]], p.kc < k and not spec.fused),
-            "ic": ([size["mc"], 0, 0], p.mc < m and not in_place),
+            "ic": ([size["mc"], 0, 0], p.mc < m and not lone),
             "jr": ([0, size["nr"], 0], p.nr < min(p.nc, n)),
-            "ir": ([size["mr"], 0, 0], p.mr < (m if in_place else min(p.mc, m))),
+            "ir": ([size["mr"], 0, 0], p.mr < (m if lone else min(p.mc, m))),
         }
         kept = keeps_c(spec, target) and loops["pc"][1]
         if kept:
@@ -170,7 +171,7 @@ def packed(spec: MatmulSpec, target: Target, blocking: Blocking) -> ir.Module:
                 computed=bool(prologue),
             )
         tile = steps.match_product(script.functions, spec)
-        if in_place and loops["ir"][1] and spec.m % p.mr:
+        if lone and loops["ir"][1] and spec.m % p.mr:
             steps.peel(steps.enclosing_loop(tile))
             steps.clean(script.functions)
             tile = steps.match_product(script.functions, spec)
@@ -196,7 +197,7 @@ def packed(spec: MatmulSpec, target: Target, blocking: Blocking) -> ir.Module:
         steps.vectorize_product(tile, script.functions, spec)
         if write is None:
             fills = row_blocks.fills(script) if whole.has_rows else None
-            _write_sums(script.functions, spec, looped=looped, fills=fills, split=not in_place)
+            _write_sums(script.functions, spec, looped=looped, fills=fills, split=not lone)
             if staged:
                 staged_sums.write(script, spec, target.lanes(spec.acc_type))
             if whole.has_rows:  # What was filled is followed through ops on tensors, and not into loops.

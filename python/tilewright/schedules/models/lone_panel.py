@@ -17,7 +17,11 @@ def reads_a(spec: MatmulSpec, target: Target, sizes: Blocking) -> bool:
     Measured in GFLOP/s, so and with A packed, on Zen 5 in f32, B packed: 2048 x 8 x 2048 51 and 18, 1536 x 24 x 6144 122 and 84, 33 x 7 x
     4096 86 and 37. On Zen 4: 65536 x 64 x 64 in bf16 205 and 173, 64 x 64 x 65536 187 and 151, B packed 224 and 175, in f32 110 and 86.
     """
-    if not may_read_a(spec, target) or spec.n > sizes.nr:
+    if not may_read_a(spec, target):
+        return False
+    if target.dot(*spec.multiplied).is_tile:
+        return sizes.mc == sizes.mr and spec.m % sizes.mr == 0 and spec.k % min(sizes.kc, max(spec.k, 1)) == 0
+    if spec.n > sizes.nr:
         return False
     return sizes.mc >= spec.m and spec.k % min(sizes.kc, max(spec.k, 1)) == 0
 
@@ -33,7 +37,7 @@ def may_read_a(spec: MatmulSpec, target: Target) -> bool:
 def _as_panels(spec: MatmulSpec, target: Target) -> bool:
     """Whether rows of A, as they are stored, are what a panel would have, in whole steps: packing turns and widens nothing."""
     dot = target.dot(*spec.multiplied)
-    if spec.split or (spec.widens and (dot.kind != "dot" or dot.storage or dot.flip)):
+    if spec.split or (spec.widens and (dot.kind not in ("dot", "amx") or dot.storage or dot.flip)):
         return False
     return spec.k % dot.step == 0
 

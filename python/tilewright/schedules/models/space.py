@@ -270,7 +270,12 @@ def _packed_order(spec: MatmulSpec, target: Target, sizes: Blocking) -> Options:
     return () if target.dot(*spec.multiplied).is_tile else _order(spec, target, sizes)
 
 
-LOWERED = ("unroll", "ahead", "rows_ahead", "across")
+def _past_l1(spec: MatmulSpec, target: Target, sizes: Blocking) -> Options:
+    """Which operand's tiles pass L1 by: neither's, B's, A's, or both."""
+    return [(each,) for each in range(4)] if target.dot(*spec.multiplied).is_tile else ()
+
+
+LOWERED = ("unroll", "ahead", "rows_ahead", "past_l1", "across")
 """The sizes that the lowering of a function goes by."""
 ORDERS = ("order", "nest")
 """The choices that are orders of loops, and no sizes."""
@@ -291,6 +296,7 @@ PACKED = (
     Axis(("nest",), _packed_nest, minor=True, ranked=False),
     Axis(("ahead",), prefetching.packed, minor=True),
     Axis(("rows_ahead",), prefetching.packed_rows_ahead, minor=True),
+    Axis(("past_l1",), _past_l1, minor=True, ranked=False),
     _ACROSS,
     _PARTS,
 )
