@@ -264,6 +264,8 @@ def _tile_blocking(spec: MatmulSpec, target: Target) -> Blocking:
     # A panel of one group of rows would be no loop, and its packing not to be told from the product.
     kc = max(block.kc, 2 * product.step) if spec.b_packed else block.kc
     sizes = Blocking(mr=mr, nr=nr, mc=block.mc, nc=ceil_div(block.nc, nr * spec.products) * nr, kc=kc)
+    in_place = lone_panel.reads_a(spec, target, sizes)
+    sizes = replace(sizes, past_l1=tile_blocks.past_l1(product, replace(block, kc=kc), caches, in_place=in_place))
     return _with_rows(sizes, spec, target) if spec.has_rows else sizes
 
 
