@@ -90,8 +90,7 @@ def bufferize(
     if _ahead(function):
         prefetch_panels.place(function, target, None if packed is None else packed.nbytes, tiles=tiles)
     parallel.share(function, threads, decisions.number(function.operation, "across", 0))
-    if not tiles:  # Panels of tile registers are as wide as lines, and how packing them several at a time fares there was not measured.
-        pack_together.place(function, target)
+    pack_together.place(function, target)
     # A strip of C, and rows of B that start with a page, would be in the same sets of a cache.
     size = dynamic_workspace.gather_any(module, function, entered=entered, staggered=prefetched(function) == "all")
     if named(module.operation, "memref.alloc"):

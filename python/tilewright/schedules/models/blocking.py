@@ -264,8 +264,7 @@ def _tile_blocking(spec: MatmulSpec, target: Target) -> Blocking:
     # A panel of one group of rows would be no loop, and its packing not to be told from the product.
     kc = max(block.kc, 2 * product.step) if spec.b_packed else block.kc
     sizes = Blocking(mr=mr, nr=nr, mc=block.mc, nc=ceil_div(block.nc, nr * spec.products) * nr, kc=kc)
-    in_place = lone_panel.reads_a(spec, target, sizes)
-    sizes = replace(sizes, past_l1=tile_blocks.past_l1(product, replace(block, kc=kc), caches, in_place=in_place))
+    sizes = replace(sizes, past_l1=tile_blocks.past_l1(product, replace(block, kc=kc), caches))
     return _with_rows(sizes, spec, target) if spec.has_rows else sizes
 
 
@@ -273,7 +272,8 @@ def _in_tiles(spec: MatmulSpec, target: Target) -> tuple[tile_blocks.Product, ti
     """A product as `tile_blocks` has it: several matrices like B are one with more columns."""
     m, n, k = (max(most_of(extent), 1) for extent in (spec.m, spec.n, spec.k))
     step = target.dot(*spec.multiplied).step
-    product = tile_blocks.Product(m, n * spec.products, k, panel_bytes(spec, target), step, spec.b_packed)
+    fits = lone_panel.may_read_a(spec, target)
+    product = tile_blocks.Product(m, n * spec.products, k, panel_bytes(spec, target), step, spec.b_packed, fits)
     return product, tile_blocks.Caches(target.l1.bytes, target.l2.bytes)
 
 

@@ -50,6 +50,7 @@ class Product:
         element: Bytes of an element in a panel, or of its pieces.
         step: Elements of K that are multiplied in one step.
         b_packed: Whether B comes packed.
+        a_fits: Whether rows of A are stored as panels have them, so that A can be read where it lies.
     """
 
     m: int
@@ -58,6 +59,7 @@ class Product:
     element: int
     step: int
     b_packed: bool = False
+    a_fits: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,6 +157,12 @@ class _Nest:
         return self.block.mc * self.block.nc * 4
 
     @property
+    def in_place(self) -> bool:
+        """Whether A is read where it lies: by blocks of the rows of a tile, in whole tiles and slices."""
+        strips = self.block.mc == self.block.mr and self.product.m % self.block.mr == 0
+        return self.product.a_fits and strips and self.product.k % self.block.kc == 0
+
+    @property
     def repacked(self) -> tuple[int, int]:
         """How often each element of A and of B is packed: B once where its panels have all of K."""
         down, across = self.blocks
@@ -181,20 +189,20 @@ def loads(product: Product, block: Blocking) -> Iterator[Loads]:
     yield Loads("C", again * rows * columns * down * across, nest.sums + 2 * (slice_a + slice_b))
 
 
-def past_l1(product: Product, block: Blocking, caches: Caches, *, in_place: bool) -> int:
+def past_l1(product: Product, block: Blocking, caches: Caches) -> int:
     """Whose tiles pass L1 by, as bits: 1, B's; 2, A's. Those of panels that L1 would not hold until they are met again.
 
-    The panel that the next ones of the other operand meet then stays. One larger than L1 passes by itself, too, but where A is read
-    where it lies (`in_place`), rows far apart. Measured on one core of Emerald Rapids (2026-11-28), in times the speed of plain loads, A
-    packed and B 256 columns: bf16 192 x 256 x 256 0.95, x 320 0.98, x 384 1.08, x 512 1.18, x 768 1.06, with both past L1 x 1024 1.13. A in
-    place, 1024 x 1024 x 1024: B's 1.24, both 0.92.
+    The panel that the next ones of the other operand meet then stays. One larger than L1 passes by itself, too, but not where A is read
+    where it lies, rows far apart. Measured on one core of Emerald Rapids (2026-11-28), in times the speed of plain loads, A packed and B
+    256 columns: bf16 192 x 256 x 256 0.95, x 320 0.98, x 384 1.08, x 512 1.18, x 768 1.06, both panels past L1 x 1024 1.13. A in place,
+    1024 x 1024 x 1024: B's 1.24, both 0.92.
     """
     nest = _Nest(product, block)
     a, b = nest.panels
     if a + b + block.mr * block.nr * 4 <= caches.l1:
         return 0
     stays, passes = (a, 1) if block.mc <= block.mr else (b, 2)
-    return 3 if stays > caches.l1 and not in_place else passes
+    return 3 if stays > caches.l1 and not nest.in_place else passes
 
 
 def by_level(product: Product, block: Blocking, caches: Caches) -> dict[str, dict[str, int]]:
@@ -215,6 +223,11 @@ def cycles(product: Product, block: Blocking, caches: Caches) -> float:
     (down, across), (rows, columns) = nest.registers, nest.tiles
     busy = nest.deep * tiles.busy_cycles(down, across)
     a_first, a_again, b_first, b_again, c = (caches.arrival(each.distance) for each in loads(product, block))
+    past = past_l1(product, block, caches)
+    if past == 1:
+        a_again = caches.arrival(nest.panels[0])
+    elif past == 2:
+        b_again = caches.arrival(nest.panels[1])
     a_first, a_again, b_again = (_waited(each, _WAITED) for each in (a_first, a_again, b_again))
     b_first = _waited(b_first, _WAITED_FIRST)
     from_a = (a_first + a_again * (columns - 1)) / columns
@@ -226,7 +239,7 @@ def cycles(product: Product, block: Blocking, caches: Caches) -> float:
     hot *= nest.blocks[0] * nest.blocks[1] * nest.passes * columns
     a, b = (side * product.k * product.element / TILE_BYTES for side in (product.m, product.n))
     a, b = a * nest.repacked[0], b * nest.repacked[1]
-    packed = a + b * (not product.b_packed)
+    packed = a * (not nest.in_place) + b * (not product.b_packed)
     operands = (product.m + product.n) * product.k * product.element + product.m * product.n * 4
     return hot + packed * (_STORE_CYCLES + b_first) + (a + b) * caches.arrival(operands) * _MEMORY
 
