@@ -33,6 +33,8 @@ _WAITED, _WAITED_FIRST = 0.75, 0.2
 longer than from L1 that the products wait for, and that they wait for where a panel of B is met for the first time, in order."""
 _MEMORY = 1.5
 """Fitted likewise: how many times as long as a tile of L2 one takes that packing reads from memory."""
+_HIDDEN = 0.4
+"""The share of products that hides the memory's part of a panel of B, which is prefetched while several panels of A meet the one before."""
 _UNITS = (1, 2, 4, 8, 12, 16, 20, 24, 32)
 """Register tiles down and across a block, before it is evened out. It bounds the search."""
 _ROW_LENGTHS = (128, 256, 384, 512, 640, 768, 1024, 2048, 4096)
@@ -241,7 +243,10 @@ def cycles(product: Product, block: Blocking, caches: Caches) -> float:
     a, b = a * nest.repacked[0], b * nest.repacked[1]
     packed = a * (not nest.in_place) + b * (not product.b_packed)
     operands = (product.m + product.n) * product.k * product.element + product.m * product.n * 4
-    return hot + packed * (_STORE_CYCLES + b_first) + (a + b) * caches.arrival(operands) * _MEMORY
+    memory_a, memory_b = (each * caches.arrival(operands) * _MEMORY for each in (a, b))
+    if product.b_packed and 1 < rows <= 4 and nest.blocks[0] == 1:
+        memory_b = max(memory_b - hot / nest.blocks[0] * _HIDDEN, 0)
+    return hot + packed * (_STORE_CYCLES + b_first) + memory_a + memory_b
 
 
 def _waited(cycles: float, share: float) -> float:
