@@ -123,6 +123,8 @@ std::unique_ptr<TargetMachine> createMachine(const Machine &machine, CodeGenOptL
     throw CodegenError("unknown triple \"" + machine.triple + "\": " + error);
   checkMachine(*target, triple, machine);
   TargetOptions options;
+  // Loaders of today run no .ctors, in which LLVM puts what asks for permission to use AMX otherwise.
+  options.UseInitArray = true;
   options.AllowFPOpFusion = FPOpFusion::Standard;
   std::unique_ptr<TargetMachine> made(target->createTargetMachine(triple, machine.cpu, machine.features, options,
                                                                   Reloc::PIC_, /*CM=*/std::nullopt, level));

@@ -71,9 +71,9 @@ def products():
 
 
 def target(*features: str) -> tw.Target:
-    """The host with AMX and more features, under another name."""
+    """The host with AMX and more features, under another name; where it has AMX itself, with those that it has."""
     host = tw.targets.resolve("host")
-    more = {"amx-tile", "amx-int8", "amx-bf16", *features}
+    more = set() if HARDWARE else {"amx-tile", "amx-int8", "amx-bf16", *features}
     return replace(host, name="emulated", features=host.features | more)
 
 

@@ -86,6 +86,7 @@ _ICE_LAKE_SERVER = _SKYLAKE_SERVER | {
 _GOLDEN_COVE = _SKYLAKE_SERVER | {
     "rates": "Golden Cove servers: 512-bit multiply-adds on ports 0 and 5, of 4 cycles; two 512-bit loads a cycle (Intel 248966)",
     "model_note": _ONE_UNIT.format("sapphirerapids"),
+    "rows_ahead": 4,
 }
 # 512 bits in two passes through units of 256. Peaks measured on Zen 4 in f32, bf16 and bytes are 1, 2 and 4 times 117 GFLOP/s.
 _ZEN_4_CORE = {

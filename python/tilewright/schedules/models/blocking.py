@@ -261,10 +261,8 @@ def _tile_blocking(spec: MatmulSpec, target: Target) -> Blocking:
         mr, _ = _packed_tile(spec, target, spec.m, nr=nr)
         nc = block.nc if spec.b_packed else nc
         block = tile_blocks.choose(product, caches, (mr, nr * spec.products), nc=nc, kc=block.kc)
-    # A panel of one group of rows would be no loop, and its packing not to be told from the product.
-    kc = max(block.kc, 2 * product.step) if spec.b_packed else block.kc
-    sizes = Blocking(mr=mr, nr=nr, mc=block.mc, nc=ceil_div(block.nc, nr * spec.products) * nr, kc=kc)
-    sizes = replace(sizes, past_l1=tile_blocks.past_l1(product, replace(block, kc=kc), caches))
+    sizes = replace(block, mr=mr, nr=nr, nc=ceil_div(block.nc, nr * spec.products) * nr)
+    sizes = replace(sizes, past_l1=tile_blocks.past_l1(product, block, caches))
     return _with_rows(sizes, spec, target) if spec.has_rows else sizes
 
 

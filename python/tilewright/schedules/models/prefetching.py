@@ -88,7 +88,8 @@ def rows_ahead(spec: MatmulSpec, target: Target, sizes: Blocking) -> Options:
 def packed_rows_ahead(spec: MatmulSpec, target: Target, sizes: Blocking) -> Options:
     """The same of panels that are packed."""
     panel = sizes.kc * sizes.nr * spec.b_type.bytes
-    return tuple((each,) for each in _ROWS_AHEAD) if panel > target.l1.bytes // 2 and not spec.dynamic else ()
+    rows = not (spec.dynamic or target.dot(*spec.multiplied).is_tile)  # Tiles are not read in rows.
+    return tuple((each,) for each in _ROWS_AHEAD) if panel > target.l1.bytes // 2 and rows else ()
 
 
 def usual_rows_ahead(spec: MatmulSpec, target: Target, sizes: Blocking) -> int:
