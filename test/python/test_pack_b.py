@@ -89,15 +89,15 @@ def test_the_numbers_at_any_shape(m, n, k, types):
 def test_narrow_elements(target, types):
     for m, n, k in [(1, 40, 21), (23, 70, 31), (1, 1, 1)]:
         assert is_right(compiled(m, n, k, types, target=target)), (m, n, k)
-    assert is_right(compiled(9, 70, 100, types, target=target, nc=32, nr=16, kc=32))
+    assert is_right(compiled(9, 70, 200, types, target=target, nc=32, nr=16, kc=128))
 
 
 @pytest.mark.parametrize("types", ["f32", *NARROW])
-@pytest.mark.parametrize("parameters", [{}, {"kc": 32, "mr": 6}], ids=str)
+@pytest.mark.parametrize("parameters", [{}, {"kc": 128, "mr": 6}], ids=str)
 def test_one_panel_by_rows_of_a_where_they_lie(types, parameters):
-    for m, n, k in [(23, 40, 96), (7, 16, 64), (64, 33, 32)]:
+    for m, n, k in [(23, 40, 384), (7, 16, 256), (64, 33, 128)]:
         assert is_right(compiled(m, n, k, types, **parameters)), (m, n, k)
-    spec = tw.MatmulSpec.from_dtypes(23, 40, 96, types)
+    spec = tw.MatmulSpec.from_dtypes(23, 40, 384, types)
     a, b, c = products.uniform(spec)
     kernel = tw.compile(spec, schedule="packed", parameters=parameters)
     assert within_bound(kernel(a, b, out=c), tw.reference(spec, a, b), tw.error_bound(spec, a, b)).all()
@@ -170,8 +170,8 @@ def test_the_format_is_as_documented(types, parameters):
 @pytest.mark.parametrize("target", LEVELS)
 @pytest.mark.parametrize("types", NARROW)
 def test_the_format_of_narrow_elements(target, types):
-    for parameters in ({}, {"nc": 32, "nr": 16, "kc": 32}):
-        kernel = compiled(9, 70, 100, types, target=target, **parameters)
+    for parameters in ({}, {"nc": 32, "nr": 16, "kc": 128}):
+        kernel = compiled(9, 70, 200, types, target=target, **parameters)
         b = products.uniform(kernel.spec)[1]
         assert (elements(kernel.pack_b(b)) == b).all()
 

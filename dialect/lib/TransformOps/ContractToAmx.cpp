@@ -54,12 +54,22 @@ static vector::TransferReadOp readOf(Value operand) {
   return read && isWhole(read) ? read : nullptr;
 }
 
+/// Whether `op`, or one in it, may write to memory. A prefetch does not.
+static bool mayWrite(Operation *op) {
+  if (isa<memref::PrefetchOp>(op))
+    return false;
+  std::optional<SmallVector<MemoryEffects::EffectInstance>> effects = getEffectsRecursively(op);
+  return !effects || llvm::any_of(*effects, [](const MemoryEffects::EffectInstance &effect) {
+    return !isa<MemoryEffects::Read>(effect.getEffect());
+  });
+}
+
 /// Whether memory stays as it is from `read` to `later`, in one block.
 static bool keepsUntil(vector::TransferReadOp read, Operation *later) {
   if (read->getBlock() != later->getBlock())
     return false;
   for (Operation *op = read; op != later; op = op->getNextNode())
-    if (!isMemoryEffectFree(op) && !isa<vector::TransferReadOp>(op))
+    if (mayWrite(op))
       return false;
   return true;
 }
