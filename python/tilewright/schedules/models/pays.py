@@ -66,6 +66,12 @@ _BLOCK_OF_L2, _DEEP = 1 / 16, 256
 _PAIR_ROWS = 16
 _TILE_ROWS = 16
 """Rows of a tile register: fewer leave it partly empty."""
+_PAIR = 2
+_ROWS_IN_TILES, _ROWS_BEFORE_TILES = 6, 8
+"""Rows from which packing B for tile registers is repaid where its elements are summed in pairs, and those up to which a large B is streamed
+rather. Measured on Emerald Rapids in bf16, packed and the best other way, in GFLOP/s: 4 x 512 x 512 57 and 43, 6 x 512 x 512 102 and 60,
+12 x 512 x 512 210 and 68; streamed 6 x 2048 x 2048 47 and 61, 8 x 2048 x 2048 62 and 62, 8 x 4096 x 1024 56 and 63, 12 x 2048 x 2048 84 and
+64, 14 x 4096 x 1024 88 and 48."""
 _ROWS_ALONG_K, _FEW_ROWS = 64, 8
 """Rows up to which vectors along K of a transposed B are considered, and where the target has a better instruction for panels."""
 _MOST_ROW_TILES = 6
@@ -262,6 +268,8 @@ def _most_interleaved(spec: MatmulSpec, target: Target, depth: int) -> int:
     answers one miss of a set at a time.
     """
     most = NARROW_PRODUCTS // depth
+    if _rows_repaid(spec, target, depth) < most:
+        return _ROWS_BEFORE_TILES
     free = depth > 1 and target.fma_per_cycle > 1 and not _shares_sets(spec, target)
     return most * _FREE_ROWS // depth if free else most
 
@@ -369,7 +377,13 @@ def _packing_narrow_pays(spec: MatmulSpec, target: Target) -> bool:
     if spec.n < target.lanes(spec.acc_type):
         # A tile of sixteen columns takes as long as one row of them in vectors.
         return spec.rows_of_b >= _TILE_ROWS if whole.is_tile else dot.flip
-    return spec.rows_of_b >= NARROW_PRODUCTS // dot.depth
+    return spec.rows_of_b >= _rows_repaid(spec, target, dot.depth)
+
+
+def _rows_repaid(spec: MatmulSpec, target: Target, depth: int) -> int:
+    """Rows of B's products from which packing it is repaid, of elements of which `depth` are summed at once."""
+    in_pairs = target.dot(*spec.multiplied).is_tile and depth == _PAIR
+    return _ROWS_IN_TILES if in_pairs else NARROW_PRODUCTS // depth
 
 
 def _interleavings_repaid(spec: MatmulSpec, target: Target, dot: Dot) -> int:
