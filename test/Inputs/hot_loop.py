@@ -79,7 +79,7 @@ def loop_facts(loop: hotloop.HotLoop) -> Iterator[tuple[str, object]]:
     yield "calls", loop.calls
     yield "blocks", loop.blocks
     yield "tile products", loop.tile_products
-    yield "tile loads", loop.counts.get("tileloadd", 0)
+    yield "tile loads", sum(loop.counts.get(each, 0) for each in ("tileloadd", "tileloaddt1"))
     yield "tiles of sums", len({each.operands[-1] for each in loop.instructions if each.tile_product})
     yield "configurations in the loop", loop.configurations
 

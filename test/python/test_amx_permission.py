@@ -50,6 +50,27 @@ def test_the_kernel_is_asked_once(monkeypatch, answer):
         amx.permitted.cache_clear()
 
 
+def test_code_for_amx_asks_where_it_runs(monkeypatch):
+    asked = []
+    monkeypatch.setattr(amx, "_ask", lambda: (asked.append(1), True)[1])
+    amx.permitted.cache_clear()
+    try:
+        amx.allow({"avx512f"})
+        assert not asked
+        amx.allow({"avx512f", "amx-tile"})
+        assert asked
+    finally:
+        amx.permitted.cache_clear()
+
+
+def test_a_library_asks_in_what_its_loader_runs(tmp_path):
+    """Loaders run .init_array, and no .ctors."""
+    spec, target = tw.MatmulSpec(64, 64, 64, a="bf16"), tw.targets.get("sapphirerapids")
+    made = stages.build(spec, target, make.make(spec, target, "packed", {}), for_linking=True)
+    assert b".init_array" in made.object
+    assert b".ctors" not in made.object
+
+
 def test_a_c_library_that_cannot_be_called_refuses(monkeypatch):
     def fail() -> bool:
         raise OSError("no C library")

@@ -197,7 +197,7 @@ def test_patches_are_never_there_as_a_whole():
     assert depthwise.metadata.workspace_bytes == 0
 
 
-@pytest.mark.parametrize("sizes", [{"kc": 16}, {"kc": 48, "mr": 2}, {"mr": 3, "mc": 6, "nc": 32}])
+@pytest.mark.parametrize("sizes", [{"kc": 80}, {"kc": 144, "mr": 2}, {"mr": 3, "mc": 6, "nc": 32}])
 @pytest.mark.parametrize("extent", [1, 5])
 def test_sizes_of_blocks(sizes, extent):
     spec = tw.Conv2dSpec(1, extent, extent, 32, 24, 3, 3, padding=1, a="u8", b="i8")

@@ -11,7 +11,7 @@ from tilewright.build import contexts
 from tilewright.cli import main
 from tilewright.emit import hotloop, stages
 from tilewright.schedules import make
-from tilewright.schedules.models import blocking, tile_blocks
+from tilewright.schedules.models import blocking, lone_panel, tile_blocks
 from tilewright.schedules.models.sizes import Blocking
 from tilewright.schedules.models.tile_blocks import Caches, Product
 
@@ -50,12 +50,36 @@ def test_l2_holds_a_slice_of_b_with_all_of_k_or_a_block_of_c_with_its_slices(tar
 
 
 def test_what_was_chosen_before_loads_sums_from_beyond_l2():
-    product = Product(2048, 2048, 2048, 2, 32)
+    product = Product(2048, 2048, 2048, 2, 32, a_fits=True)
     before = Blocking(32, 32, 704, 1024, 683)
     chosen = tile_blocks.choose(product, CACHES, (32, 32))
     assert tile_blocks.by_level(product, before, CACHES)["C"]["beyond"] > 0
     assert sum(each["beyond"] for each in tile_blocks.by_level(product, chosen, CACHES).values()) == 0
-    assert tile_blocks.cycles(product, chosen, CACHES) < 0.8 * tile_blocks.cycles(product, before, CACHES)
+    assert tile_blocks.cycles(product, chosen, CACHES) < 0.9 * tile_blocks.cycles(product, before, CACHES)
+
+
+@pytest.mark.parametrize(
+    ("k", "mc", "a_fits", "expected"),
+    [
+        (256, 32, True, 0),
+        (512, 32, True, 1),
+        (512, 64, True, 2),
+        (2048, 32, True, 1),
+        (2048, 32, False, 3),
+        (2048, 64, True, 3),
+    ],
+)
+def test_whose_tiles_pass_l1_by(k, mc, a_fits, expected):
+    product = Product(128, 256, k, 2, 32, a_fits=a_fits)
+    assert tile_blocks.past_l1(product, Blocking(32, 32, mc, 256, k), CACHES) == expected
+
+
+def test_a_is_packed_where_its_rows_or_their_elements_are_no_whole_tiles():
+    for m, n, k, expected in ((64, 64, 64, True), (72, 64, 64, False), (64, 64, 72, False)):
+        spec = tw.MatmulSpec(m, n, k, a="bf16", c="f32")
+        plan = make.make(spec, tw.targets.get(TARGET), "packed", {"mc": 32})
+        assert plan.parameters is not None
+        assert lone_panel.reads_a(spec, tw.targets.get(TARGET), plan.parameters) is expected
 
 
 @pytest.mark.parametrize(

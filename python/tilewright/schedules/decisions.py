@@ -250,7 +250,7 @@ def _value(held: ir.Attribute) -> Any:  # noqa: ANN401 - whatever an attribute h
 
 
 def number(function: ir.Operation, name: str, usual: int) -> int:
-    """A number that the lowering of a function goes by ("unroll", "ahead", "rows_ahead", "past_l1", "across"); the usual one where it carries none."""
+    """A number that the lowering of a function goes by ("unroll", "ahead", "past_l1", ...); the usual one where it carries none."""
     name = f"tilewright.{name}"
     return ir.IntegerAttr(function.attributes[name]).value if name in function.attributes else usual
 

@@ -7,7 +7,7 @@
 #dot = {indexing_maps = [#lhs, #rhs, #sum], iterator_types = ["parallel", "parallel", "reduction", "reduction"], kind = #vector.kind<add>}
 
 module attributes {transform.with_named_sequence} {
-  // A 2 x 2 block of tiles is carried; each step loads two tiles of A and two of B for four products.
+  // A 2 x 2 block of tiles is carried; each step loads two tiles of A and two of B, each right before the first of four products that needs it.
 
   // CHECK: #[[NO_UNROLLING:.*]] = #llvm.loop_unroll<disable = true>
   // CHECK: #[[ROLLED:.*]] = #llvm.loop_annotation<unroll = #[[NO_UNROLLING]]>
@@ -18,12 +18,12 @@ module attributes {transform.with_named_sequence} {
   // CHECK-NOT: vector
   // CHECK: %[[R:.*]]:4 = scf.for %[[K:.*]] = %c0 to %c512 step %c32 iter_args(%[[S00:.*]] = %{{.*}}, %[[S01:.*]] = %{{.*}}, %[[S10:.*]] = %{{.*}}, %[[S11:.*]] = %{{[^)]*}})
   // CHECK: %[[KF:.*]] = arith.shrui %[[K]], %c1
-  // CHECK: %[[A0:.*]] = amx.tile_load %[[PA]][%[[I]], %c0, %[[K]]] : memref<?x32x512xbf16> into !amx.tile<16x32xbf16>
-  // CHECK: %[[A1:.*]] = amx.tile_load %[[PA]][%[[I]], %c16, %[[K]]]
   // CHECK: %[[B0:.*]] = amx.tile_load %[[PB]][%[[J]], %[[KF]], %c0] : memref<?x256x64xbf16> into !amx.tile<16x32xbf16>
-  // CHECK: %[[B1:.*]] = amx.tile_load %[[PB]][%[[J]], %[[KF]], %c32]
+  // CHECK: %[[A0:.*]] = amx.tile_load %[[PA]][%[[I]], %c0, %[[K]]] : memref<?x32x512xbf16> into !amx.tile<16x32xbf16>
   // CHECK: %[[D00:.*]] = amx.tile_mulf %[[A0]], %[[B0]], %[[S00]]
+  // CHECK: %[[A1:.*]] = amx.tile_load %[[PA]][%[[I]], %c16, %[[K]]]
   // CHECK: %[[D10:.*]] = amx.tile_mulf %[[A1]], %[[B0]], %[[S10]]
+  // CHECK: %[[B1:.*]] = amx.tile_load %[[PB]][%[[J]], %[[KF]], %c32]
   // CHECK: %[[D01:.*]] = amx.tile_mulf %[[A0]], %[[B1]], %[[S01]]
   // CHECK: %[[D11:.*]] = amx.tile_mulf %[[A1]], %[[B1]], %[[S11]]
   // CHECK: scf.yield %[[D00]], %[[D01]], %[[D10]], %[[D11]]
@@ -61,8 +61,8 @@ module attributes {transform.with_named_sequence} {
   // CHECK-LABEL: func.func @straight
   // CHECK-SAME: %[[PA:[a-z0-9]+]]: memref<16x64xi8>, %[[PB:[a-z0-9]+]]: memref<16x64xi8>, %[[C:[a-z0-9]+]]: memref<16x16xi32, strided<[?, 1]>>
   // CHECK: %[[S:.*]] = amx.tile_load %[[C]][%c0, %c0] : {{.*}} into !amx.tile<16x16xi32>
-  // CHECK: %[[A:.*]] = amx.tile_load %[[PA]][%c0, %c0] : memref<16x64xi8> into !amx.tile<16x64xi8>
   // CHECK: %[[B:.*]] = amx.tile_load %[[PB]][%c0, %c0]
+  // CHECK: %[[A:.*]] = amx.tile_load %[[PA]][%c0, %c0] : memref<16x64xi8> into !amx.tile<16x64xi8>
   // CHECK: %[[D:.*]] = amx.tile_muli %[[A]] zext, %[[B]], %[[S]]
   // CHECK: amx.tile_store %[[C]][%c0, %c0], %[[D]]
   func.func @straight(%pa: memref<16x64xi8>, %pb: memref<16x64xi8>, %c: memref<16x16xi32, strided<[?, 1]>>) {
@@ -84,8 +84,8 @@ module attributes {transform.with_named_sequence} {
   // Signs by the extensions; tiles of fewer rows and columns; two steps of k at once, and less than one left alone.
 
   // CHECK-LABEL: func.func @shapes
-  // CHECK: amx.tile_load %{{.*}} into !amx.tile<6x64xi8>
   // CHECK: amx.tile_load %{{.*}} into !amx.tile<16x16xi8>
+  // CHECK: amx.tile_load %{{.*}} into !amx.tile<6x64xi8>
   // CHECK: amx.tile_muli %{{[0-9]+}}, %{{[0-9]+}} zext, %{{.*}} : !amx.tile<6x64xi8>, !amx.tile<16x16xi8>, !amx.tile<6x4xi32>
   // CHECK: amx.tile_muli %{{[0-9]+}}, %{{[0-9]+}} zext,
   // CHECK: amx.tile_muli %{{[0-9]+}} zext, %{{[0-9]+}} zext,

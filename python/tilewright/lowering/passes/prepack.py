@@ -169,7 +169,7 @@ class _Packing:
         needed: The ops that it takes to do so.
         around: The innermost loop, or the function, around all that touches the allocation.
         blocks: The loops of which each step packs another block.
-        again: The loops of which each step packs the same.
+        again: The loops of which each step packs the same, of any length.
     """
 
     allocation: ir.Operation
@@ -178,7 +178,7 @@ class _Packing:
     needed: set[ir.Operation]
     around: ir.Operation
     blocks: _Blocks
-    again: list[_Loop]
+    again: list[ir.Operation]
 
     @classmethod
     def of(cls, function: func.FuncOp) -> _Packing:
@@ -204,9 +204,10 @@ class _Packing:
         around = common([op for op, _ in touching], function.operation)
         _check(function, allocation, needed, readers)
         _check_order(around, writes, readers)
-        loops = [_loop(op) for op in upwards(around)]
-        moving = [loop for loop in reversed(loops) if body(loop.op).arguments[0] in arguments]
-        again = [loop for loop in loops if loop not in moving]
+        loops = list(upwards(around))
+        _check_loops(loops)
+        moving = [_loop(op) for op in reversed(loops) if body(op).arguments[0] in arguments]
+        again = [op for op in loops if body(op).arguments[0] not in arguments]
         buffer = ir.MemRefType(allocation.result.type)
         size = -(-workspace.bytes_of(buffer) // _ALIGNMENT) * _ALIGNMENT
         return cls(allocation, buffer, writes, needed, around, _Blocks(moving, size), again)
@@ -214,6 +215,8 @@ class _Packing:
 
 def _keep_packing(function: func.FuncOp, size: int) -> None:
     """Keeps in `function` what it takes to pack B into its second and last argument, and nothing else."""
+    for loop in _Packing.of(function).again:
+        loop.operands[1] = loop.operands[2]  # It starts at 0: one step, and nothing that says how many there were is needed.
     packing = _Packing.of(function)
     block = function.entry_block
     sweep(block, packing.needed | {packing.allocation, terminator(block)})
@@ -224,8 +227,6 @@ def _keep_packing(function: func.FuncOp, size: int) -> None:
     packed = block.add_argument(_bytes_type(size), function.location)
     _retype(function)
     _place(packing, packed)
-    for loop in packing.again:
-        loop.op.operands[1] = loop.op.operands[2]  # It starts at 0: one step.
 
 
 def _drop_packing(function: func.FuncOp, packing: _Packing, size: int) -> None:
@@ -288,18 +289,28 @@ def _check_order(around: ir.Operation, writes: Iterable[ir.Operation], readers: 
         raise _refusal("packs a part of B after another part was read")
 
 
-def _loop(op: ir.Operation) -> _Loop:
-    """The loop `op`.
+def _check_loops(loops: Iterable[ir.Operation]) -> None:
+    """Checks that what is around the packing of B are loops from 0 on.
 
     Raises:
-        ScheduleError: It is none, or one of unknown length.
+        ScheduleError: It is something else.
     """
-    bounds = [known(each) for each in list(op.operands)[:3]] if op.name == "scf.for" else [None] * 3
-    start, end, step = bounds
-    if start is None or end is None or step is None:
+    for op in loops:
+        if op.name != "scf.for":
+            raise _refusal(f"packs B in a {op.name}")
+        if known(op.operands[0]) != 0:
+            raise _refusal("packs B in a loop that does not start at 0")
+
+
+def _loop(op: ir.Operation) -> _Loop:
+    """The loop `op` over blocks.
+
+    Raises:
+        ScheduleError: Its length is unknown.
+    """
+    _, end, step = [known(each) for each in list(op.operands)[:3]]
+    if end is None or step is None:
         raise _refusal(f"packs B in a {op.name} of unknown length")
-    if start:
-        raise _refusal("packs B in a loop that does not start at 0")
     return _Loop(op, step, -(-end // step))
 
 

@@ -68,10 +68,10 @@ _TILE_ROWS = 16
 """Rows of a tile register: fewer leave it partly empty."""
 _PAIR = 2
 _ROWS_IN_TILES, _ROWS_BEFORE_TILES = 6, 8
-"""Rows from which packing B for tile registers is repaid where its elements are summed in pairs, and those up to which a large B is streamed
-rather. Measured on Emerald Rapids in bf16, packed and the best other way, in GFLOP/s: 4 x 512 x 512 57 and 43, 6 x 512 x 512 102 and 60,
-12 x 512 x 512 210 and 68; streamed 6 x 2048 x 2048 47 and 61, 8 x 2048 x 2048 62 and 62, 8 x 4096 x 1024 56 and 63, 12 x 2048 x 2048 84 and
-64, 14 x 4096 x 1024 88 and 48."""
+"""Rows from which packing B for tile registers is repaid where its elements are summed in pairs, and those up to which a large B is
+streamed rather. Measured on Emerald Rapids in bf16, packed and the best other way, in GFLOP/s: 4 x 512 x 512 57 and 43, 6 x 512 x 512
+102 and 60, 12 x 512 x 512 210 and 68; streamed 6 x 2048 x 2048 47 and 61, 8 x 2048 x 2048 62 and 62, 8 x 4096 x 1024 56 and 63,
+12 x 2048 x 2048 84 and 64, 14 x 4096 x 1024 88 and 48."""
 _ROWS_ALONG_K, _FEW_ROWS = 64, 8
 """Rows up to which vectors along K of a transposed B are considered, and where the target has a better instruction for panels."""
 _MOST_ROW_TILES = 6

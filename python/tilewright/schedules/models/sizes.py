@@ -37,7 +37,7 @@ class Blocking:
         ahead: KiB that streams are prefetched ahead; 0: no operand is prefetched.
         rows_ahead: Steps over K that rows of B are prefetched into L1 ahead of their use; 0: none are. What else is prefetched then is
             spread over strips of K.
-        past_l1: Whose tiles are loaded so that they do not stay in L1, where tile registers multiply: 1, B's; 2, A's; 3, both; 0, neither's.
+        past_l1: Whose tiles do not stay in L1 when they are loaded into tile registers: 1, B's; 2, A's; 3, both; 0, neither's.
         order: Whether the loops over register tiles are the other way round than the strategy has them: 1, or 0.
         nest: Which order the loops over blocks have: the number of a permutation of those that there are; 0: as the strategy has them.
         across: How many threads are side by side across the outer of two nested loops that threads share, the others across the inner one;
