@@ -25,6 +25,9 @@ from tilewright.targets import get
 CARD, AMX = FOLDER / "nvidia-h200.jsonl.gz", FOLDER / "emerald-rapids-amx.csv"
 """Records of `bench card`, in which `run` tells the second time that products were timed, with other sizes, from the first; and blocks of
 AMX products that were tried."""
+BESIDE = FOLDER / "emerald-rapids-amx-beside.csv"
+"""AMX products beside other libraries, what `bench amx` wrote: percent of the measured peak, and times the rates of the others; both also
+before the changes of that day where they were measured then."""
 ESTIMATES = FOLDER / "nvidia-h200-estimates.csv"
 """Products of those records, with the rate that the emulator's model of time gives them (`tools/estimate_table`)."""
 _APART = 1.15
@@ -144,6 +147,52 @@ def _amx(file: Path) -> Iterator[str]:
         + ", ".join(f'`precision="{each["whose"]}"` {float(each["gflops"]):.0f}' for each in pieces)
         + f"; torch's f32 product, without AMX: {float(plain['gflops']):.0f}."
     )
+    yield from _beside(file.parent / BESIDE.name)
+
+
+def _beside(file: Path) -> Iterator[str]:
+    with file.open(encoding="utf-8", newline="") as opened:
+        every = list(csv.DictReader(opened))
+    yield ""
+    yield "## Beside other libraries"
+    yield ""
+    yield f"Written likewise from [what `bench amx` measured](results/{file.name}) on 2026-11-28: one thread on a virtual machine"
+    yield "of two cores (family 6, model 207), whose neighbors were at times so busy that rates halved. So all are shares of the peak"
+    yield "that was measured between them, and times the rates of the others, the medians of eleven rounds in which all took turns"
+    yield "(MKL 2026.2, oneDNN 3.12, jaxlib 0.10.2)."
+    yield '"Before" is the commit before tiles passed L1 by, A was read where it lies, and panels of B were packed several at a time.'
+    yield ""
+    heads = (
+        "types",
+        "M×N×K",
+        "B packed",
+        "% of peak",
+        "before",
+        "times MKL",
+        "oneDNN",
+        "XLA",
+        "the best",
+        "that before",
+    )
+    yield from table(heads, map(_beside_others, every), "llrrrrrrrr")
+    yield ""
+    for packed, how in (("0", "in each call"), ("1", "ahead of time")):
+        some = [min(_ratios(each)) for each in every if each["packed"] == packed]
+        mean, least = geometric_mean(some), min(some)
+        yield f"B packed {how}, times the best other library: {mean:.2f} over {len(some)} products, {least:.2f} at least."
+
+
+def _ratios(row: Mapping[str, str]) -> list[float]:
+    return [float(row[name]) for name in ("mkl", "onednn", "xla") if row[name]]
+
+
+def _beside_others(row: Mapping[str, str]) -> tuple[str, ...]:
+    types, *extents = _product(row)
+    shares = [f"{float(row[name]):.0f}" if row[name] else "" for name in ("percent", "before_percent")]
+    times = [f"{float(row[name]):.2f}" if row[name] else "" for name in ("mkl", "onednn", "xla")]
+    before = f"{float(row['before_ratio']):.2f}" if row["before_ratio"] else ""
+    how = "ahead" if row["packed"] == "1" else ""
+    return types, "×".join(extents), how, *shares, *times, f"{min(_ratios(row)):.2f}", before
 
 
 def _blocks(every: Sequence[Mapping[str, str]]) -> Iterator[tuple[str, ...]]:

@@ -216,7 +216,9 @@ class _Packing:
 def _keep_packing(function: func.FuncOp, size: int) -> None:
     """Keeps in `function` what it takes to pack B into its second and last argument, and nothing else."""
     for loop in _Packing.of(function).again:
-        loop.operands[1] = loop.operands[2]  # It starts at 0: one step, and nothing that says how many there were is needed.
+        loop.operands[1] = loop.operands[
+            2
+        ]  # It starts at 0: one step, and nothing that says how many there were is needed.
     packing = _Packing.of(function)
     block = function.entry_block
     sweep(block, packing.needed | {packing.allocation, terminator(block)})
