@@ -60,6 +60,18 @@ def test_any_size_by_each_strategy(schedule, dtypes):
         assert_call(kernel, *sizes)
 
 
+@pytest.mark.parametrize("layout", ["nn", "nt"])
+@pytest.mark.parametrize("dtypes", ["f32", "bf16"])
+def test_nothing_that_a_buffer_held_before_is_in_a_sum(dtypes, layout):
+    """Numbers times the zeros that fill a step up are zero, and what is no number stays none."""
+    nothing = np.full((200, 700), np.nan, np.float32)
+    before = tw.compile(tw.MatmulSpec(200, 200, 700, layout="nt"), schedule="packed")
+    kernel = tw.compile(tw.MatmulSpec.from_dtypes(*ANY, dtypes, layout=layout), schedule="packed")
+    for sizes in call_sizes(kernel.spec, 12, seed=5):
+        before(nothing, nothing)
+        assert_call(kernel, *sizes)
+
+
 STREAMED: list[tuple[tuple[Any, Any, Any], dict[str, Any]]] = [
     (ANY, {"beta": 1}),
     ((None, 70, tw.Dim(multiple=2)), {"a": "bf16"}),

@@ -363,8 +363,11 @@ DiagnosedSilenceableFailure VectorizePadOp::applyToOne(transform::TransformRewri
   }
   if (!masked && wholeRows != filledRows)
     result = copy.copyRows(result, groupedCount, valueOf(rows), RowSource::PartialGroup);
-  if (trimmed != 0 && !isConstantIntValue(filledRows, type.getDimSize(0)))
-    result = copy.copyRows(result, valueOf(filledRows), allRows, RowSource::PaddingOnly);
+  // What is multiplied in steps reads the last one whole: what buffers held before may be no numbers.
+  int64_t read = getStep();
+  OpFoldResult readRows = trimmed == 0 ? rounded(row.ceilDiv(read) * read) : rewriter.getIndexAttr(type.getDimSize(0));
+  if ((trimmed != 0 || read > step) && filledRows != readRows)
+    result = copy.copyRows(result, valueOf(filledRows), valueOf(readRows), RowSource::PaddingOnly);
   rewriter.replaceOp(pad, result);
   return DiagnosedSilenceableFailure::success();
 }

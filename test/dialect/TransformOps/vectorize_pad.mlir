@@ -287,3 +287,34 @@ module attributes {transform.with_named_sequence} {
     transform.yield
   }
 }
+
+// -----
+
+module attributes {transform.with_named_sequence} {
+  // What is multiplied in steps of eight rows reads the last one whole: the rest of it is zeros, and nothing beyond is written.
+
+  // CHECK-DAG: #[[PAIRS:.*]] = affine_map<{{.*}} ceildiv 2) * 2)>
+  // CHECK-DAG: #[[STEPS:.*]] = affine_map<{{.*}} ceildiv 8) * 8)>
+  // CHECK-LABEL: func.func @steps
+  // CHECK-DAG: %[[PADDED:.*]] = affine.apply #[[PAIRS]]
+  // CHECK-DAG: %[[READ:.*]] = affine.apply #[[STEPS]]
+  // CHECK: scf.for %{{.*}} = %[[PADDED]] to %[[READ]] step
+  // CHECK-NOT: vector.transfer_read
+  // CHECK: vector.transfer_write %{{.*}} : vector<2x4xbf16>
+  // CHECK-NOT: scf.for
+  // CHECK: return
+  func.func @steps(%a: tensor<?x4xbf16>, %h: index) -> tensor<64x4xbf16> {
+    %z = arith.constant 0.0 : bf16
+    %p = tensor.pad %a nofold low[0, 0] high[%h, 0] {
+    ^bb0(%i: index, %j: index):
+      tensor.yield %z : bf16
+    } : tensor<?x4xbf16> to tensor<64x4xbf16>
+    return %p : tensor<64x4xbf16>
+  }
+
+  transform.named_sequence @__transform_main(%root: !transform.any_op {transform.readonly}) {
+    %pads = transform.structured.match ops{["tensor.pad"]} in %root : (!transform.any_op) -> !transform.any_op
+    transform.tilewright.vectorize_pad %pads lanes 4 rows 2 trimmed 0 step 8 : !transform.any_op
+    transform.yield
+  }
+}

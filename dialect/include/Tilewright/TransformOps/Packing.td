@@ -24,7 +24,7 @@ def Tilewright_VectorizePadOp : Tilewright_TransformEachOp<"vectorize_pad"> {
     has one code: the last rows of all columns and the last columns of all rows.
 
     With `trimmed`, whoever reads the copy stops where the source ends along that dimension: padding of rows (0) is then
-    written for a group or block that is begun only, that of columns (1) for a vector. Sources then end anywhere, so that of a row of
+    written for a group, a block, or a `step` of so many rows that is begun only, that of columns (1) for a vector. Sources then end anywhere, so that of a row of
     more than a few vectors those that exist have a loop of their own, without masks.
 
     With `computed`, the source is the result of an elementwise `linalg.generic`, or a slice of it. What the generic reads is
@@ -51,10 +51,12 @@ def Tilewright_VectorizePadOp : Tilewright_TransformEachOp<"vectorize_pad"> {
   let arguments = (ins TransformHandleTypeInterface:$target, ConfinedAttr<I64Attr, [IntPositive]>:$lanes,
                        DefaultValuedAttr<ConfinedAttr<I64Attr, [IntPositive]>, "1">:$rows,
                        UnitAttr:$transposed, UnitAttr:$masked, UnitAttr:$computed,
-                       OptionalAttr<ConfinedAttr<I64Attr, [IntNonNegative, IntMaxValue<1>]>>:$trimmed);
+                       OptionalAttr<ConfinedAttr<I64Attr, [IntNonNegative, IntMaxValue<1>]>>:$trimmed,
+                       DefaultValuedAttr<ConfinedAttr<I64Attr, [IntPositive]>, "1">:$step);
   let results = (outs);
   let assemblyFormat = [{
-    $target `lanes` $lanes (`rows` $rows^)? (`transposed` $transposed^)? (`masked` $masked^)? (`computed` $computed^)? (`trimmed` $trimmed^)? attr-dict `:` type($target)
+    $target `lanes` $lanes (`rows` $rows^)? (`transposed` $transposed^)? (`masked` $masked^)? (`computed` $computed^)?
+    (`trimmed` $trimmed^)? (`step` $step^)? attr-dict `:` type($target)
   }];
 }
 

@@ -168,6 +168,7 @@ def packed(spec: MatmulSpec, target: Target, blocking: Blocking) -> ir.Module:
                 transposed=transposed,
                 masked=target.masked,
                 trimmed=axis if trimmed else None,
+                step=dot.step if trimmed and dot.is_tile else 1,
                 computed=bool(prologue),
             )
         tile = steps.match_product(script.functions, spec)

@@ -391,12 +391,13 @@ def vectorize_packing(
     transposed: bool = False,
     masked: bool = False,
     trimmed: int | None = None,
+    step: int = 1,
     computed: bool = False,
 ) -> None:
     """Makes each packing copy a loop over rows that moves vectors of `lanes` elements, masked where a row is short.
 
     `rows` are moved in one step: those that an instruction multiplies at once, to be interleaved later. With `trimmed`, what
-    is padded along that dimension (0: rows, 1: columns) is never read, as `trim` says.
+    is padded along that dimension (0: rows, 1: columns) is never read, as `trim` says, but for the rest of the last `step` rows.
 
     Before: ``packed[j] = pad(B[p:p+kc, j:j+nr])``. After::
 
@@ -411,7 +412,7 @@ def vectorize_packing(
         for k in 0..kc: packed[j][k, 0:lanes] = f(B[p+k, j:j+lanes]); ...
     """
     forms = {"transposed": transposed, "masked": masked, "computed": computed}
-    ours.tilewright_vectorize_pad(pads, lanes, rows=rows, trimmed=trimmed, **forms)
+    ours.tilewright_vectorize_pad(pads, lanes, rows=rows, trimmed=trimmed, step=step, **forms)
 
 
 def vectorize(op: Handle) -> None:
