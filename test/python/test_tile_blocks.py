@@ -74,6 +74,15 @@ def test_whose_tiles_pass_l1_by(k, mc, a_fits, expected):
     assert tile_blocks.past_l1(product, Blocking(32, 32, mc, 256, k), CACHES) == expected
 
 
+@pytest.mark.parametrize(("past", "loads"), [(0, 0), (1, 2), (2, 2), (3, 4)])
+def test_a_schedule_says_whose_tiles_pass_l1_by(past, loads):
+    spec, target = tw.MatmulSpec(64, 64, 256, a="bf16", c="f32"), tw.targets.get(TARGET)
+    plan = make.make(spec, target, "packed", {"mr": 32, "nr": 32, "past_l1": past})
+    text = stages.build(spec, target, plan, until="asm").texts["asm"]
+    assert text.count("tileloadd") >= 4
+    assert 4 * text.count("tileloaddt1") == loads * text.count("tileloadd")
+
+
 def test_a_is_packed_where_its_rows_or_their_elements_are_no_whole_tiles():
     for m, n, k, expected in ((64, 64, 64, True), (72, 64, 64, False), (64, 64, 72, False)):
         spec = tw.MatmulSpec(m, n, k, a="bf16", c="f32")
