@@ -205,6 +205,16 @@ def test_sizes_of_blocks(sizes, extent):
     assert is_right(spec, tw.compile(spec, parameters=sizes)(*arrays), arrays)
 
 
+@pytest.mark.parametrize("sizes", [{}, {"kc": 192}])
+@pytest.mark.parametrize("extents", [(14, 14, 8), (6, 10, 64)])
+def test_patches_are_packed_for_tile_registers(extents, sizes):
+    """Their rows are whole tiles of A, but lie in no matrix."""
+    height, width, filters = extents
+    spec = tw.Conv2dSpec(1, height, width, 64, filters, 3, 3, a="u8", b="i8")
+    text = operators.build(spec, tw.targets.get("sapphirerapids"), parameters=sizes, until="asm").texts["asm"]
+    assert "tdpbusd" in text
+
+
 @is_x86
 def test_a_pointwise_convolution_reads_images_where_they_lie():
     spec = tw.Conv2dSpec(1, 28, 28, 64, 64, 1, 1, w_packed=True)

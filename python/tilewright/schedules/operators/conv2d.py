@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import partial
 from math import gcd
@@ -54,17 +54,18 @@ def _plan(
         sizes = {**_dividing(product, target, chosen), **parameters}
         return make.make(product, target, chosen.name, sizes, threads)
     sizes = dict(parameters)
-    if "kc" not in sizes:
-        sized = partial(select.sized, select.PANELS, product, target, parameters, threads)
-        blocking = sized().parameters
-        if reads_a(product, target, blocking) and product.m > blocking.mr:
-            # Patches are packed: computing where an element is takes longer than moving it.
-            blocking = sized(typical=True).parameters
-            half = ceil_div(ceil_div(product.m, 2), blocking.mr) * blocking.mr
-            sizes = {"mr": blocking.mr, "mc": min(blocking.mc, half), **sizes}
-        if blocking.kc < product.k:
-            # Blocks begin where a vector of channels does.
-            sizes["kc"] = ceil_div(blocking.kc, unit := _together(spec)) * unit
+    sized = partial(select.sized, select.PANELS, product, target, parameters, threads)
+    blocking = sized().parameters
+    # Patches are packed: computing where an element is takes longer than moving it, and tile registers take rows that lie in memory.
+    if reads_a(product, target, blocking) and target.dot(*product.multiplied).is_tile:
+        sizes = {"mr": blocking.mr, "mc": 2 * blocking.mr, **sizes}
+    elif "kc" not in sizes and reads_a(product, target, blocking) and product.m > blocking.mr:
+        blocking = sized(typical=True).parameters
+        half = ceil_div(ceil_div(product.m, 2), blocking.mr) * blocking.mr
+        sizes = {"mr": blocking.mr, "mc": min(blocking.mc, half), **sizes}
+    if "kc" not in sizes and blocking.kc < product.k:
+        # Blocks begin where a vector of channels does.
+        sizes["kc"] = ceil_div(blocking.kc, unit := _together(spec)) * unit
     return make.make(product, target, select.PANELS, sizes, threads)
 
 
@@ -73,8 +74,11 @@ def axes(spec: Conv2dSpec, strategy: str) -> tuple[Axis[MatmulSpec, Target, Bloc
     found = tuple(each for each in select.row(strategy).axes if each.sizes != ("parts",))
     if spec.is_pointwise:
         return found
-    whole = {each: replace(each, options=partial(_of_whole_channels, each, _together(spec))) for each in found}
-    return tuple(whole[each] if each.sizes == ("kc",) else each for each in found)
+    own: Mapping[tuple[str, ...], Callable[..., Options]] = {
+        ("kc",): partial(_of_whole_channels, unit=_together(spec)),
+        ("mc",): _of_packed_patches,
+    }
+    return tuple(replace(each, options=partial(own[each.sizes], each)) if each.sizes in own else each for each in found)
 
 
 def _together(spec: Conv2dSpec) -> int:
@@ -83,9 +87,21 @@ def _together(spec: Conv2dSpec) -> int:
 
 
 def _of_whole_channels(
-    axis: Axis[MatmulSpec, Target, Blocking], unit: int, product: MatmulSpec, target: Target, sizes: Blocking
+    axis: Axis[MatmulSpec, Target, Blocking], product: MatmulSpec, target: Target, sizes: Blocking, *, unit: int
 ) -> Options:
     return [(ceil_div(each, unit) * unit,) for (each,) in axis.options(product, target, sizes)]
+
+
+def _of_packed_patches(
+    axis: Axis[MatmulSpec, Target, Blocking], product: MatmulSpec, target: Target, sizes: Blocking
+) -> Options:
+    """Of tile registers, no blocks of rows that would be read where they lie: those of patches do not."""
+    tiles = target.dot(*product.multiplied).is_tile
+    return [
+        (each,)
+        for (each,) in axis.options(product, target, sizes)
+        if not (tiles and reads_a(product, target, replace(sizes, mc=each)))
+    ]
 
 
 def _dividing(product: MatmulSpec, target: Target, chosen: make.Plan) -> dict[str, int]:
