@@ -10,7 +10,9 @@ import tilewright as tw
 from tilewright import targets
 from tilewright.dtypes import to_numpy
 
-HOST = targets.resolve("host")
+_HOST = targets.resolve("host")
+HOST = replace(_HOST, name="vectors", features=frozenset(each for each in _HOST.features if not each.startswith("amx")))
+"""Without tile registers, whose slices are prefetched otherwise."""
 SMALL = replace(HOST, name="small-caches", l1=replace(HOST.l1, bytes=8192), l2=replace(HOST.l2, bytes=32768), l3=None)
 
 

@@ -29,20 +29,20 @@ def many():
 
 
 SPECS = [
-    tw.MatmulSpec(33, 37, 840),
-    tw.MatmulSpec(33, 37, 840, beta=1),
-    tw.MatmulSpec(1, 1, 840),
-    tw.MatmulSpec(1, 50, 840, epilogue=(tw.relu(),)),
-    tw.MatmulSpec(50, 1, 840),
-    tw.MatmulSpec(20, 70, 840, a="f64", layout="tt"),
-    tw.MatmulSpec(20, 70, 840, layout="nt", epilogue=(tw.bias("n"), tw.gelu())),
-    tw.MatmulSpec(20, 16, 840, layout="tn", alpha=0.5, beta=-2.0),
-    tw.MatmulSpec(9, 33, 840, a="bf16", c="bf16", epilogue=(tw.bias("n"),)),
-    tw.MatmulSpec(9, 64, 840, a="f16", c="f32"),
-    tw.MatmulSpec(9, 33, 840, a="u8", b="i8", c="i32"),
-    tw.MatmulSpec(9, 33, 840, a="i8", c="i32", layout="nt"),
-    tw.MatmulSpec(9, 33, 840, a="i8", b="u8", c="i32", beta=1),
-    tw.MatmulSpec(9, 17, 840, a="c64"),
+    tw.MatmulSpec(33, 37, 1152),
+    tw.MatmulSpec(33, 37, 1152, beta=1),
+    tw.MatmulSpec(1, 1, 1152),
+    tw.MatmulSpec(1, 50, 1152, epilogue=(tw.relu(),)),
+    tw.MatmulSpec(50, 1, 1152),
+    tw.MatmulSpec(20, 70, 1152, a="f64", layout="tt"),
+    tw.MatmulSpec(20, 70, 1152, layout="nt", epilogue=(tw.bias("n"), tw.gelu())),
+    tw.MatmulSpec(20, 16, 1152, layout="tn", alpha=0.5, beta=-2.0),
+    tw.MatmulSpec(9, 33, 1152, a="bf16", c="bf16", epilogue=(tw.bias("n"),)),
+    tw.MatmulSpec(9, 64, 1152, a="f16", c="f32"),
+    tw.MatmulSpec(9, 33, 1152, a="u8", b="i8", c="i32"),
+    tw.MatmulSpec(9, 33, 1152, a="i8", c="i32", layout="nt"),
+    tw.MatmulSpec(9, 33, 1152, a="i8", b="u8", c="i32", beta=1),
+    tw.MatmulSpec(9, 17, 1152, a="c64"),
 ]
 
 

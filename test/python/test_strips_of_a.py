@@ -146,7 +146,7 @@ def test_blocks_that_come_packed_are_compiled_with_prefetches(shape, dtype):
 
 
 SIZES = [
-    ((60, 100, 90), {"mr": 4, "nr": 16, "mc": 4, "nc": 48, "kc": 32}),
+    ((60, 100, 170), {"mr": 4, "nr": 16, "mc": 4, "nc": 48, "kc": 96}),
     ((61, 101, 91), {"mr": 3, "nr": 16, "mc": 3, "nc": 32, "kc": 91}),
     ((33, 40, 300), {"mr": 5, "nr": 16, "mc": 5, "nc": 64, "kc": 128, "rows_ahead": 3}),
 ]

@@ -10,7 +10,6 @@ from tilewright.lowering.passes import narrow_stores, prepack, tile_hints, unrol
 from tilewright.lowering.run import payload_function, run_own_script, run_passes
 from tilewright.lowering.types import half_floats, math_functions, small_floats
 from tilewright.mlir import ir
-from tilewright.payload.abi import ENTRY
 from tilewright.schedules import decisions
 from tilewright.spec import MatmulSpec
 from tilewright.standalone.packing import PackedFormat
@@ -43,7 +42,7 @@ def body(
     if len(spec.dynamic) == _ALL_EXTENTS:
         unroll.keep(module)
     tiles = any(dot.is_tile for dot in dots)
-    for function in (ENTRY, prepack.PACK)[: 1 if packed is None else 2]:
+    for function in prepack.FUNCTIONS[: 1 if packed is None else 2]:
         entry.prepare_body(payload_function(module, "llvm", function), target, tiles=tiles)
     with module.context:
         _lower_half_floats(module, spec, target)

@@ -44,6 +44,8 @@ _CONSTANT = re.compile(r"^ *(%[\w.$-]+) = arith\.constant (.*)\n", re.MULTILINE)
 _VALUE = re.compile(r"%[\w.$-]+")
 PACK = f"{ENTRY}_pack_b"
 """Name of the function that packs B."""
+FUNCTIONS = (ENTRY, PACK)
+"""Those of a module, the second where B comes packed."""
 
 _ALIGNMENT = 64
 """Bytes, a cache line, at a multiple of which each block starts."""
