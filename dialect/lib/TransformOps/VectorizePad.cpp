@@ -365,9 +365,11 @@ DiagnosedSilenceableFailure VectorizePadOp::applyToOne(transform::TransformRewri
     result = copy.copyRows(result, groupedCount, valueOf(rows), RowSource::PartialGroup);
   // What is multiplied in steps reads the last one whole: what buffers held before may be no numbers.
   int64_t read = getStep();
-  OpFoldResult readRows = trimmed == 0 ? rounded(row.ceilDiv(read) * read) : rewriter.getIndexAttr(type.getDimSize(0));
-  if ((trimmed != 0 || read > step) && filledRows != readRows)
-    result = copy.copyRows(result, valueOf(filledRows), valueOf(readRows), RowSource::PaddingOnly);
+  bool complete = trimmed == 0 ? read <= step : isConstantIntValue(filledRows, type.getDimSize(0));
+  if (!complete) {
+    Value readRows = trimmed == 0 ? valueOf(rounded(row.ceilDiv(read) * read)) : allRows;
+    result = copy.copyRows(result, valueOf(filledRows), readRows, RowSource::PaddingOnly);
+  }
   rewriter.replaceOp(pad, result);
   return DiagnosedSilenceableFailure::success();
 }
