@@ -18,6 +18,7 @@ from hypothesis import strategies as st
 from processes import in_new_process
 from tilewright.dtypes import to_numpy
 from tilewright.emit import operators
+from tilewright.errors import ScheduleError
 from tilewright.payload.reference import within_bound
 
 needs_qemu = pytest.mark.skipif(not shutil.which("qemu-aarch64"), reason="qemu-aarch64 is not installed")
@@ -213,6 +214,13 @@ def test_patches_are_packed_for_tile_registers(extents, sizes):
     spec = tw.Conv2dSpec(1, height, width, 64, filters, 3, 3, a="u8", b="i8")
     text = operators.build(spec, tw.targets.get("sapphirerapids"), parameters=sizes, until="asm").texts["asm"]
     assert "tdpbusd" in text
+
+
+def test_rows_of_one_tile_are_refused_for_tile_registers():
+    spec = tw.Conv2dSpec(1, 14, 14, 64, 8, 3, 3, a="u8", b="i8")
+    sizes = {"mr": 16, "nr": 16, "mc": 16}
+    with pytest.raises(ScheduleError, match="mc is 16; expected more than the 16 rows"):
+        operators.build(spec, tw.targets.get("sapphirerapids"), parameters=sizes, until="scheduled")
 
 
 @is_x86

@@ -24,8 +24,8 @@ def Tilewright_VectorizePadOp : Tilewright_TransformEachOp<"vectorize_pad"> {
     has one code: the last rows of all columns and the last columns of all rows.
 
     With `trimmed`, whoever reads the copy stops where the source ends along that dimension: padding of rows (0) is then
-    written for a group, a block, or a `step` of so many rows that is begun only, that of columns (1) for a vector. Sources then end anywhere, so that of a row of
-    more than a few vectors those that exist have a loop of their own, without masks.
+    written for a group, a block, or a `step` of so many rows that is begun only, that of columns (1) for a vector. Sources
+    then end anywhere, so that of a row of more than a few vectors those that exist have a loop of their own, without masks.
 
     With `computed`, the source is the result of an elementwise `linalg.generic`, or a slice of it. What the generic reads is
     read in its place, and its body is done to the vectors: each element is computed once, while it is packed, and its matrix

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from tilewright.schedules.models import tile_blocks
 from tilewright.schedules.models.sizes import Blocking
 from tilewright.spec import MatmulSpec
 from tilewright.targets.base import Target
@@ -14,13 +15,15 @@ _LEAST_PART = 8
 def reads_a(spec: MatmulSpec, target: Target, sizes: Blocking) -> bool:
     """Whether strategy `packed` reads A where it lies: a block of all of its rows, which meets one panel of all columns of B.
 
+    For tile registers: whole tiles of rows in blocks of one, which meet any number of panels.
+
     Measured in GFLOP/s, so and with A packed, on Zen 5 in f32, B packed: 2048 x 8 x 2048 51 and 18, 1536 x 24 x 6144 122 and 84, 33 x 7 x
     4096 86 and 37. On Zen 4: 65536 x 64 x 64 in bf16 205 and 173, 64 x 64 x 65536 187 and 151, B packed 224 and 175, in f32 110 and 86.
     """
     if not may_read_a(spec, target):
         return False
     if target.dot(*spec.multiplied).is_tile:
-        return sizes.mc == sizes.mr and spec.m % sizes.mr == 0 and spec.k % min(sizes.kc, max(spec.k, 1)) == 0
+        return tile_blocks.is_in_whole_strips(spec.m, spec.k, sizes)
     if spec.n > sizes.nr:
         return False
     return sizes.mc >= spec.m and spec.k % min(sizes.kc, max(spec.k, 1)) == 0

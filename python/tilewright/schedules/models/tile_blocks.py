@@ -163,14 +163,18 @@ class _Nest:
     @property
     def in_place(self) -> bool:
         """Whether A is read where it lies: by blocks of the rows of a tile, in whole tiles and slices."""
-        strips = self.block.mc == self.block.mr and self.product.m % self.block.mr == 0
-        return self.product.a_fits and strips and self.product.k % self.block.kc == 0
+        return self.product.a_fits and is_in_whole_strips(self.product.m, self.product.k, self.block)
 
     @property
     def repacked(self) -> tuple[int, int]:
         """How often each element of A and of B is packed: B once where its panels have all of K."""
         down, across = self.blocks
         return across, down if self.passes > 1 else 1
+
+
+def is_in_whole_strips(m: int, k: int, block: Blocking) -> bool:
+    """Whether blocks of A have the rows of a tile, and are all whole."""
+    return block.mc == block.mr and m % block.mr == 0 and k % min(block.kc, max(k, 1)) == 0
 
 
 def loads(product: Product, block: Blocking) -> Iterator[Loads]:

@@ -58,6 +58,13 @@ def _plan(
     blocking = sized().parameters
     # Patches are packed: computing where an element is takes longer than moving it, and tile registers take rows that lie in memory.
     if reads_a(product, target, blocking) and target.dot(*product.multiplied).is_tile:
+        if "mc" in parameters:
+            raise ScheduleError(
+                f"mc is {parameters['mc']}",
+                where="schedule parameters",
+                expected=f"more than the {blocking.mr} rows of a register tile, of a convolution in tile registers",
+                remedy="Leave mc to the model",
+            )
         sizes = {"mr": blocking.mr, "mc": 2 * blocking.mr, **sizes}
     elif "kc" not in sizes and reads_a(product, target, blocking) and product.m > blocking.mr:
         blocking = sized(typical=True).parameters

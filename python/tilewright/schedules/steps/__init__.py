@@ -333,8 +333,7 @@ def merge_slices(functions: Handle) -> None:
 def pad(op: Handle, spec: MatmulSpec, *, sizes: Sequence[Size], pack: Sequence[bool]) -> Handle:
     """Pads the operands of a tile of a matmul to multiples of `sizes` (m, n, k; 0 leaves a dimension) with zeros.
 
-    `pack` says for A, B and C whether a copy is made even where no padding is needed, as packing wants. Returns the
-    padded op.
+    `pack` says for A, B and C whether a copy is made even where no padding is needed, as packing wants. Returns the padded op.
 
     Before: ``C[i:i+r, j:j+s] += A[i:i+r, p:p+t] * B[p:p+t, j:j+s]`` with r, s, t perhaps short. After::
 
@@ -411,8 +410,8 @@ def vectorize_packing(
 
         for k in 0..kc: packed[j][k, 0:lanes] = f(B[p+k, j:j+lanes]); ...
     """
-    forms = {"transposed": transposed, "masked": masked, "computed": computed}
-    ours.tilewright_vectorize_pad(pads, lanes, rows=rows, trimmed=trimmed, step=step, **forms)
+    forms = {"transposed": transposed, "masked": masked, "computed": computed, "trimmed": trimmed, "step": step}
+    ours.tilewright_vectorize_pad(pads, lanes, rows=rows, **forms)
 
 
 def vectorize(op: Handle) -> None:
