@@ -26,6 +26,22 @@ func.func @softmax(%a: memref<8x8xf32>) {
 // -----
 
 func.func @softmax(%a: memref<8x8xf32>) {
+  // expected-error @+1 {{instructions: expected "vectors" or "tiles", got "threads"}}
+  linalg.softmax {tilewright.softmax = #tilewright.online_softmax<kc = 16, instructions = "threads">} dimension(1) ins(%a : memref<8x8xf32>) outs(%a : memref<8x8xf32>)
+  return
+}
+
+// -----
+
+func.func @softmax(%a: memref<8x8xf32>) {
+  // expected-error @+1 {{instructions: tiles multiply bf16, with queries in the lanes of vectors; got multiplied = "f32", vectorize = "queries"}}
+  linalg.softmax {tilewright.softmax = #tilewright.online_softmax<kc = 32, mr = 32, instructions = "tiles">} dimension(1) ins(%a : memref<8x8xf32>) outs(%a : memref<8x8xf32>)
+  return
+}
+
+// -----
+
+func.func @softmax(%a: memref<8x8xf32>) {
   // expected-error @+1 {{mr, nr, columns: expected 1 with vectorize = "head", got 1, 4, 1}}
   linalg.softmax {tilewright.softmax = #tilewright.online_softmax<kc = 16, nr = 4, vectorize = "head">} dimension(1) ins(%a : memref<8x8xf32>) outs(%a : memref<8x8xf32>)
   return

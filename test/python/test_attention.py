@@ -19,6 +19,7 @@ import pytest
 import tilewright as tw
 from processes import in_new_process
 from products import LEVELS
+from tilewright.dtypes import to_numpy
 from tilewright.emit import operators
 from tilewright.payload.reference import within_bound
 from tilewright.payload.samples import of_operator
@@ -97,19 +98,44 @@ def test_huge_scores_do_not_overflow(queries):
         assert np.median(np.abs(result - tw.reference(spec, *operands))) < 1e-6
 
 
-def test_the_lowest_number_as_a_mask_leaves_means():
+@pytest.mark.parametrize(("dtype", "error"), [(np.float32, 1e-6), (ml_dtypes.bfloat16, 2**-7)])
+def test_the_lowest_number_as_a_mask_leaves_means(dtype, error):
     """As float32 has it: a score added to the lowest number is the lowest number."""
     lowest = np.full((20, 40), np.finfo(np.float32).min)
-    q, k, v = random(1, 20, 8), random(1, 40, 8), random(1, 40, 8)
-    assert np.allclose(tw.attention(q, k, v, lowest), v.mean(axis=1, keepdims=True), atol=1e-6)
+    q, k, v = (random(1, rows, 8).astype(dtype) for rows in (20, 40, 40))
+    means = v.astype(np.float32).mean(axis=1, keepdims=True)
+    assert np.allclose(tw.attention(q, k, v, lowest).astype(np.float32), means, atol=error)
 
 
-def test_nan_stays_in_its_row():
-    q, k, v = random(1, 70, 16), random(1, 40, 16), random(1, 40, 16)
+@pytest.mark.parametrize("dtype", ["f32", "bf16"])
+@pytest.mark.parametrize("growth", [0.3, 3.0, 40.0])
+def test_maxima_that_grow_from_block_to_block(dtype, growth):
+    """By less than what sums may lag behind, by more, and beyond what a weight can be."""
+    spec = tw.AttentionSpec(queries=70, keys=900, head=32, q=dtype)
+    q, k, v = attention_cases.operands(spec, seed=3)
+    q = np.abs(q)
+    k = (np.abs(k) * np.linspace(0, growth, spec.keys)[:, None]).astype(k.dtype)
+    given = q, k, v
+    assert within_bound(tw.compile(spec)(*given), tw.reference(spec, *given), tw.error_bound(spec, *given)).all()
+
+
+@pytest.mark.parametrize("dtype", ["f32", "bf16"])
+def test_nothing_that_scratch_memory_held_before_is_in_a_sum(dtype):
+    nothing = tw.AttentionSpec(queries=200, keys=300, head=64, q=dtype)
+    spec = tw.AttentionSpec(queries=70, keys=130, head=40, value_head=24, causal=True, q=dtype)
+    before, kernel = tw.compile(nothing), tw.compile(spec)
+    before(*(np.full(each.shape, np.nan, to_numpy(each.type)) for each in nothing.operands))
+    given = attention_cases.operands(spec, seed=4)
+    assert within_bound(kernel(*given), tw.reference(spec, *given), tw.error_bound(spec, *given)).all()
+
+
+@pytest.mark.parametrize("dtype", [np.float32, ml_dtypes.bfloat16])
+def test_nan_stays_in_its_row(dtype):
+    q, k, v = (random(1, rows, 16).astype(dtype) for rows in (70, 40, 40))
     right = tw.attention(q, k, v)
     q[0, 33, 5] = np.nan
     result = tw.attention(q, k, v)
-    assert np.isnan(result[0, 33]).all()
+    assert np.isnan(result[0, 33].astype(np.float32)).all()
     rest = np.arange(70) != 33
     assert (result[0, rest] == right[0, rest]).all()
 
@@ -309,7 +335,7 @@ def test_parameters_override_sizes_and_are_checked():
     operands = attention_cases.operands(spec, seed=0)
     kernel = tw.compile(spec, parameters={"mr": 4, "nr": 2, "kc": 24, "columns": 2})
     assert kernel.metadata.parameters["products"] == (
-        "online_softmax: kc=24, mr=4, nr=2, columns=2, merged=False, vectorize=queries, multiplied=f32",
+        "online_softmax: kc=24, mr=4, nr=2, columns=2, merged=False, vectorize=queries, multiplied=f32, instructions=vectors",
     )
     assert within_bound(kernel(*operands), tw.reference(spec, *operands), tw.error_bound(spec, *operands)).all()
     for parameters, what in [({"mc": 3}, "no parameter 'mc'"), ({"kc": 25}, "kc is 25"), ({"nr": 0}, "nr is 0")]:

@@ -84,7 +84,7 @@ def test_the_order_of_loops_in_the_payload_does_not_matter():
         (SPEC, {"merged": True}),
         (SPEC, {"kc": 32, "mr": 1, "nr": 1, "columns": 1, "vectorize": "head", "merged": False}),
         (SPEC, {"kc": 48, "mr": 1, "nr": 1, "columns": 1, "vectorize": "head", "merged": True}),
-        (PAIRED, {"multiplied": "f32"}),
+        (PAIRED, {"multiplied": "f32", "instructions": "vectors", "mr": 6, "nr": 2, "kc": 72}),
         (
             tw.AttentionSpec(queries=3, keys=70, head=16, heads=4, kv_heads=2),
             {"kc": 12, "mr": 6, "vectorize": "queries"},
@@ -210,6 +210,9 @@ ALONG_HEAD = {"mr": 1, "nr": 1, "columns": 1, "vectorize": "head"}
         ({}, otherwise(kc=6 << 28), "less than 1073741824 bytes of scratch memory"),
         ({}, otherwise(multiplied="bf16"), r"multiplied is bf16 for f32, f32, f32 on znver4.*; expected f32"),
         ({}, otherwise(vectorize="keys"), "vectorize: expected"),
+        ({}, otherwise(instructions="registers"), 'instructions: expected "vectors" or "tiles"'),
+        ({}, otherwise(instructions="tiles"), "tiles multiply bf16, with queries in the lanes of vectors"),
+        ({"q": "bf16"}, otherwise(instructions="tiles"), "instructions is tiles on znver4.*; expected vectors"),
         ({"queries": None}, otherwise(kc=16, **ALONG_HEAD), "head for a dynamic number of queries"),
         ({"queries": 65}, otherwise(kc=16, **ALONG_HEAD), "head for 65 queries.*; expected queries"),
         ({}, otherwise(kc=512, **ALONG_HEAD), "kc is 512.*; expected at most 256 keys"),
@@ -226,6 +229,19 @@ def test_what_does_not_fit_is_refused(fields, schedule, message):
 
     with pytest.raises((tw.ScheduleError, ir.MLIRError), match=message):
         assembly(spec, own)
+
+
+@pytest.mark.parametrize("changes", [{"mr": 16}, {"nr": 3}, {"kc": 48}])
+def test_tiles_are_two_by_two(changes):
+    spec = tw.AttentionSpec(queries=40, keys=70, head=16, q="bf16")
+
+    def own(spec: Any, target: Any, sizes: Any) -> ir.Module:
+        with steps.script() as script:
+            decided(script, replace(sizes, **changes))
+        return script.module
+
+    with pytest.raises(tw.ScheduleError, match="expected 32 and at most 2 with tiles|kc is 48"):
+        assembly(spec, own, "sapphirerapids")
 
 
 def test_an_error_names_the_line_that_decided(tmp_path):

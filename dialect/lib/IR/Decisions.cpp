@@ -84,6 +84,7 @@ DictionaryAttr tilewright::decisionAsDictionary(Attribute attribute) {
         flag("merged", softmax.getMerged());
         found.append("vectorize", builder.getStringAttr(softmax.getVectorize()));
         found.append("multiplied", builder.getStringAttr(softmax.getMultiplied()));
+        found.append("instructions", builder.getStringAttr(softmax.getInstructions()));
       })
       .Case([&](SharedSoftmaxAttr softmax) {
         kind(SharedSoftmaxAttr::getMnemonic());

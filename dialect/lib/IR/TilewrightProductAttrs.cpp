@@ -25,11 +25,17 @@ LogicalResult ScaledSumsAttr::verify(EmitError emitError, int64_t mr, int64_t nr
 }
 
 LogicalResult OnlineSoftmaxAttr::verify(EmitError emitError, int64_t kc, int64_t mr, int64_t nr, int64_t columns,
-                                        bool merged, StringRef vectorize, StringRef multiplied) {
+                                        bool merged, StringRef vectorize, StringRef multiplied,
+                                        StringRef instructions) {
   if (vectorize != "queries" && vectorize != "head")
     return emitError() << "vectorize: expected \"queries\" or \"head\", got \"" << vectorize << "\"";
   if (multiplied != "f32" && multiplied != "bf16")
     return emitError() << "multiplied: expected \"f32\" or \"bf16\", got \"" << multiplied << "\"";
+  if (instructions != "vectors" && instructions != "tiles")
+    return emitError() << "instructions: expected \"vectors\" or \"tiles\", got \"" << instructions << "\"";
+  if (instructions == "tiles" && (multiplied != "bf16" || vectorize != "queries"))
+    return emitError() << "instructions: tiles multiply bf16, with queries in the lanes of vectors; got multiplied = \""
+                       << multiplied << "\", vectorize = \"" << vectorize << "\"";
   if (vectorize == "head" && (mr != 1 || nr != 1 || columns != 1))
     return emitError() << "mr, nr, columns: expected 1 with vectorize = \"head\", got " << mr << ", " << nr << ", "
                        << columns;

@@ -14,7 +14,6 @@ from tilewright.lowering.passes import dynamic_reshapes, dynamic_workspace, narr
 from tilewright.lowering.product_calls import Product, call_products
 from tilewright.lowering.types import half_floats, math_functions, small_floats
 from tilewright.mlir import ir
-from tilewright.mlir._mlir_libs import _tilewright
 from tilewright.mlir.dialects import func, transform
 from tilewright.mlir.dialects.transform import structured, vector
 from tilewright.schedules import steps
@@ -36,7 +35,6 @@ _WIDEN = """builtin.module(func.func(
 """16-bit floats are computed with in f32, and rounded after each operation."""
 _HOIST = "builtin.module(func.func(buffer-loop-hoisting))"
 """Buffers of what is computed in loops stand before them."""
-_INTERNAL = "#llvm.linkage<internal>"
 _NATIVE_MATH = frozenset(
     f"math.{each}"
     for each in (
@@ -137,9 +135,7 @@ def to_llvm(module: ir.Module, name: str, target: Target) -> None:
     if "memref.expand_shape" in str(module):
         _drop_unit_dimensions(module)
     run.run_own_script(module, pipelines.lower_vectors(target.vector_bits // 32, ()), "llvm")
-    attributes = {"sym_name": f'"{name}"', "llvm.linkage": _INTERNAL, **entry.target_attributes(target)}
-    for key, text in attributes.items():
-        _tilewright.set_attribute(_function(module).operation, key, text)
+    entry.name_body(_function(module), name, target, tiles="amx.tile" in str(module))
     with module.context:
         small_floats.expand(module.operation, target)
     text = str(module)

@@ -85,6 +85,7 @@ class OnlineSoftmax:
         vectorize: What lies in the lanes of vectors: "queries", or "head", the elements of a query, for few queries and many keys. There
             are no register tiles then: `mr`, `nr` and `columns` are 1.
         multiplied: The type as which elements are multiplied: "f32", or "bf16" in pairs, by which weights are rounded to it.
+        instructions: What multiplies: "vectors", or "tiles", AMX's registers, two by two of them at a time: `mr` is 32 then.
     """
 
     kc: int
@@ -94,6 +95,7 @@ class OnlineSoftmax:
     merged: bool = False
     vectorize: str = "queries"
     multiplied: str = "f32"
+    instructions: str = "vectors"
 
 
 @dataclass(frozen=True, slots=True)

@@ -49,7 +49,8 @@ def Tilewright_OnlineSoftmaxAttr : Tilewright_DecisionAttr<"OnlineSoftmax", "onl
     query, for few queries and many keys. `mr` and `nr` are rows of a register tile (keys of the first product, elements of a value of the
     second) and its vectors of queries; `columns` such tiles side by side meet one block of keys before the next block is read. `merged`
     takes the heads that share keys as more queries of one head. `multiplied` is the type as which elements are multiplied: `"f32"`, or
-    `"bf16"` by the target's instruction for pairs.
+    `"bf16"` by the target's instruction for pairs. `instructions` are `"vectors"`, or `"tiles"`: products of bf16 in AMX's tile registers, two by
+    two of them at a time, so that `mr` is 32.
 
     ```mlir
     linalg.softmax {tilewright.softmax = #tilewright.online_softmax<kc = 96, mr = 6, nr = 4, columns = 4>} ...
@@ -62,7 +63,8 @@ def Tilewright_OnlineSoftmaxAttr : Tilewright_DecisionAttr<"OnlineSoftmax", "onl
     DefaultValuedParameter<"int64_t", "1", "register tiles that meet one block of keys">:$columns,
     DefaultValuedParameter<"bool", "false", "whether heads that share keys are taken together">:$merged,
     StringRefParameter<"queries or head", [{"queries"}]>:$vectorize,
-    StringRefParameter<"f32 or bf16", [{"f32"}]>:$multiplied
+    StringRefParameter<"f32 or bf16", [{"f32"}]>:$multiplied,
+    StringRefParameter<"vectors or tiles", [{"vectors"}]>:$instructions
   );
 }
 

@@ -23,9 +23,12 @@ from tilewright.build import index
 from tilewright.build.index import Index
 from tilewright.build.loops import chunks, repeat, when
 from tilewright.build.vectors import load
+from tilewright.codegen.attention import tiles
 from tilewright.codegen.attention.code import Code, interleaved, widened
 from tilewright.codegen.attention.column import Column
 from tilewright.codegen.attention.problem import Head
+from tilewright.codegen.attention.tiles import TileColumn
+from tilewright.codegen.attention.vector_column import VectorColumn
 from tilewright.mlir import ir
 from tilewright.schedules.models.online_softmax import stages_keys, stages_values
 
@@ -54,17 +57,20 @@ class Blocks:
         tiling, rows = self.code.tiling, self.code.problem.rows
         columns = index.signed_min(tiling.columns, index.ceil_div(index.sub(rows, start), tiling.rows))
 
-        def of(column: ir.Value) -> Column:
-            return Column(self.code, head, column, index.add(start, index.mul(column, tiling.rows)))
+        def at(column: ir.Value) -> tuple[Code, Head, ir.Value, Index]:
+            return self.code, head, column, index.add(start, index.mul(column, tiling.rows))
 
         def keys(first_key: ir.Value) -> None:
             self._stage(head, first_key)
-            repeat(columns, 1, lambda column: of(column).add(first_key))
+            if tiling.in_tiles:
+                tiles.add(columns, lambda column: TileColumn(*at(column)), first_key)
+            else:
+                repeat(columns, 1, lambda column: VectorColumn(*at(column)).add(first_key))
 
-        repeat(columns, 1, lambda column: of(column).begin())
+        repeat(columns, 1, lambda column: Column(*at(column)).begin())
         last = index.sub(index.signed_min(index.add(start, tiling.columns * tiling.rows), rows), 1)
         repeat(self.code.seen(last), tiling.kc, keys)
-        repeat(columns, 1, lambda column: of(column).end())
+        repeat(columns, 1, lambda column: Column(*at(column)).end())
 
     def _stage(self, head: Head, first_key: ir.Value) -> None:
         """Converts a block of keys and of values, where they cannot be multiplied as stored."""
@@ -81,7 +87,9 @@ class Blocks:
                 chunks(chain.head, tiling.lanes * tiling.depth, words)
 
             repeat(count, 1, key)
-        if stages_values(chain, tiling):
+        if tiling.in_tiles:
+            tiles.stage_values(self.code, head, first_key)
+        elif stages_values(chain, tiling):
             repeat(index.ceil_div(count, tiling.depth), 1, lambda row: self._stage_values(head, first_key, row))
 
     def _stage_values(self, head: Head, first_key: ir.Value, row: ir.Value) -> None:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""One register tile of queries, a query in each lane: its scores, weights and sums."""
+"""A column of queries, one in each lane, whatever multiplies: its queries transposed, what each sees, its weights, and its result."""
 
 from __future__ import annotations
 
@@ -7,23 +7,19 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from tilewright.build import index
-from tilewright.build.constants import bits_of, element_of, element_type
 from tilewright.build.index import Index
 from tilewright.build.loops import chunks, if_else, repeat, when
-from tilewright.build.vectors import bits_as, load, store
+from tilewright.build.vectors import store
 from tilewright.codegen.attention.code import Code, inverse, narrowed
 from tilewright.codegen.attention.problem import Head
-from tilewright.codegen.attention.tile import product
 from tilewright.codegen.attention.vectors import Values
 from tilewright.mlir import ir
-from tilewright.mlir.dialects import arith, vector
-from tilewright.payload.attention_numbers import LOWEST
-from tilewright.schedules.models.online_softmax import stages_keys, stages_values
+from tilewright.mlir.dialects import arith
 
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """The code of one register tile's queries: as many as `Tiling.rows`.
+    """The code of the queries of one register tile: as many as `Tiling.rows`.
 
     Attributes:
         code: The operands, arithmetic and buffers.
@@ -73,20 +69,11 @@ class Column:
         query = arith.remui(row, vectors.splat_index(problem.queries)) if self.code.tiling.merged else row
         return arith.minsi(last, arith.addi(query, vectors.splat_index(self.code.offset)))
 
-    def add(self, first_key: ir.Value) -> None:
-        """Adds the block of keys from `first_key` on, as far as these queries see it."""
+    def count(self, first_key: ir.Value) -> Index:
+        """How many keys of the block from `first_key` on these queries see; none if it is not above zero."""
         code, tiling = self.code, self.code.tiling
         last = index.sub(index.signed_min(index.add(self.start, tiling.rows), code.problem.rows), 1)
-        count = index.signed_min(tiling.kc, index.sub(code.seen(last), first_key))
-        with when(index.signed_less(0, count)):
-            self._add(first_key, count)
-
-    def _add(self, first_key: ir.Value, count: Index) -> None:
-        if self.code.problem.mask is not None:
-            self._stage_mask(first_key, count)
-        largest = self._scores(first_key, count)
-        rescale = self._powers(largest, count)
-        self._values(first_key, count, rescale)
+        return index.signed_min(tiling.kc, index.sub(code.seen(last), first_key))
 
     def _lanes(self) -> range:
         return range(0, self.code.tiling.rows, self.code.tiling.lanes)
@@ -99,74 +86,42 @@ class Column:
         for lane, value in zip(self._lanes(), values, strict=True):
             self.code.store(value, name, *at, lane)
 
-    def _scores(self, first_key: ir.Value, count: Index) -> Values:
-        """Computes the scores of a block of keys into scratch memory, and returns their maxima."""
-        code, tiling = self.code, self.code.tiling
-        vectors, problem = code.vectors, code.problem
-        steps = -(-problem.chain.head // tiling.depth)
-        zero = vectors.number(0.0)
-        last = index.sub(problem.keys, 1)
-        # Up to this key all of these queries see all.
-        whole: Index = last
-        if problem.chain.causal:
-            earliest = 0 if tiling.merged else self.start
-            whole = index.signed_min(index.add(earliest, code.offset), last)
+    def _whole(self) -> Index:
+        """The last key up to which all of these queries see all."""
+        problem, last = self.code.problem, index.sub(self.code.problem.keys, 1)
+        if not problem.chain.causal:
+            return last
+        earliest = 0 if self.code.tiling.merged else self.start
+        return index.signed_min(index.add(earliest, self.code.offset), last)
 
-        def tile(row: ir.Value, *largest: ir.Value) -> Values:
-            keys = [index.add(row, each) for each in range(tiling.mr)]
-            numbers = [index.add(first_key, each) for each in keys]
-            left = self._keys(keys, [index.signed_min(each, last) for each in numbers])
-            sums = product(
-                vectors,
-                tiling,
-                steps,
-                [[zero] * tiling.nr] * tiling.mr,
-                left,
-                lambda step: self._load("queries", self.number, step),
-            )
-            flat = [each for key, row_ in zip(keys, sums, strict=True) for each in self._scaled(row_, key)]
+    def _seen(self, sums: Sequence[Values], keys: list[Index], numbers: list[Index], whole: Index) -> list[Values]:
+        """The scores of keys from their sums, -Inf where a query does not see the key.
 
-            def hidden() -> Values:
-                limits = self._load("limits", self.number)
-                lowest = vectors.number(float("-inf"))
-                found = []
-                for at, score in enumerate(flat):
-                    number = vectors.splat_index(numbers[at // tiling.nr])
-                    beyond = arith.cmpi(arith.CmpIPredicate.sgt, number, limits[at % tiling.nr])
-                    found.append(arith.select(beyond, lowest, score))
-                return found
+        Args:
+            sums: A row of vectors for each key.
+            keys: Which keys of the block.
+            numbers: Which ones of all.
+            whole: Up to this one no key is hidden.
+        """
+        vectors, width = self.code.vectors, self.code.tiling.nr
+        flat = [each for key, row in zip(keys, sums, strict=True) for each in self._scaled(row, key)]
 
-            partly = index.signed_less(whole, numbers[-1])
-            flat = if_else(partly, hidden, lambda: flat, [vectors.floats] * len(flat))
-            top = list(largest)
-            for at, key in enumerate(keys):
-                scores = flat[at * tiling.nr : (at + 1) * tiling.nr]
-                self._store(scores, "scores", key)
-                top = [vectors.larger(score, each) for score, each in zip(scores, top, strict=True)]
-            return top
+        def hidden() -> Values:
+            limits = self._load("limits", self.number)
+            lowest = vectors.number(float("-inf"))
+            found = []
+            for at, score in enumerate(flat):
+                number = vectors.splat_index(numbers[at // width])
+                beyond = arith.cmpi(arith.CmpIPredicate.sgt, number, limits[at % width])
+                found.append(arith.select(beyond, lowest, score))
+            return found
 
-        return repeat(count, tiling.mr, tile, [vectors.number(LOWEST)] * tiling.nr)
+        partly = index.signed_less(whole, numbers[-1])
+        flat = if_else(partly, hidden, lambda: flat, [vectors.floats] * len(flat))
+        return [flat[at : at + width] for at in range(0, len(flat), width)]
 
-    def _keys(self, rows: list[Index], numbers: list[Index]) -> Callable[[int, ir.Value], ir.Value]:
-        """Reads words of keys, broadcast to every lane: from the operand itself, or from the converted block in scratch memory."""
-        code, tiling = self.code, self.code.tiling
-        staged = stages_keys(code.problem.chain, tiling)
-        places = [self.head.key(each) for each in numbers]
-
-        def word(row: int, step: ir.Value) -> ir.Value:
-            if staged:
-                return self._word(code.scratch["keys"], [rows[row], step])
-            return self._word(code.problem.k, [*places[row], index.mul(step, tiling.depth)])
-
-        return word
-
-    def _word(self, buffer: ir.Value, at: Sequence[Index]) -> ir.Value:
-        """A word of scratch memory or of an operand, there a pair of bf16 or an f32, broadcast to every lane."""
-        vectors = self.code.vectors
-        kind = vectors.integers if self.code.tiling.pairs else vectors.floats
-        element = element_type(kind)
-        count = bits_of(element) // bits_of(element_of(buffer))
-        return vector.broadcast(kind, bits_as(load(buffer, at, count), element))
+    def _larger(self, scores: Values, than: Sequence[ir.Value]) -> Values:
+        return [self.code.vectors.larger(*each) for each in zip(scores, than, strict=True)]
 
     def _scaled(self, scores: Values, key: Index) -> Values:
         """The scores of a key, with the scale and the mask where the maximum depends on them."""
@@ -179,73 +134,56 @@ class Column:
         masks = self._load("mask", key)
         return [code.vectors.fma(each, scale, mask) for each, mask in zip(scores, masks, strict=True)]
 
-    def _powers(self, largest: Values, count: Index) -> Values:
-        """Turns a block's scores into weights, and adds them up. Returns the factors that rescale earlier sums."""
-        code, tiling = self.code, self.code.tiling
-        vectors, factor = code.vectors, code.factor
+    def _rise(self, largest: Values) -> tuple[Values, Values]:
+        """The maxima with those of a block, and the factors that rescale sums to them."""
+        vectors, factor = self.code.vectors, self.code.factor
         before = self._load("largest", self.number)
-        top = [vectors.larger(each, old) for each, old in zip(largest, before, strict=True)]
+        top = [self._top(old, vectors.larger(each, old)) for each, old in zip(largest, before, strict=True)]
         rescale = [vectors.exp2(arith.subf(old, new), factor) for old, new in zip(before, top, strict=True)]
         self._store(top, "largest", self.number)
+        return top, rescale
 
-        def powers(key: Index) -> Values:
-            return [
-                vectors.exp2(arith.subf(score, new), factor)
-                for score, new in zip(self._load("scores", key), top, strict=True)
-            ]
+    def _top(self, old: ir.Value, new: ir.Value) -> ir.Value:
+        """Under which maxima a block's weights are computed."""
+        del old
+        return new
 
-        def step(key: ir.Value, *sums: ir.Value) -> Values:
-            rows = [powers(index.add(key, each)) for each in range(tiling.depth)]
-            if tiling.pairs:
-                pairs = [vectors.pairs(*each) for each in zip(*rows, strict=True)]
-                self._store(pairs, "powers", index.div(key, tiling.depth))
-            else:
-                self._store(rows[0], "scores", key)
-            totals: Values = list(sums)
-            for row in rows:
-                totals = [arith.addf(total, each) for total, each in zip(totals, row, strict=True)]
-            return totals
-
-        sums = repeat(count, tiling.depth, step, [vectors.number(0.0)] * tiling.nr)
-        old = self._load("weights", self.number)
-        new = [vectors.fma(*each) for each in zip(old, rescale, sums, strict=True)]
-        self._store(new, "weights", self.number)
-        return rescale
-
-    def _values(self, first_key: ir.Value, count: Index, rescale: Values) -> None:
-        """Adds the weighted values of a block."""
-        tiling, size = self.code.tiling, self.code.problem.chain.value_head
-        whole = size - size % tiling.mr
-        if whole:
-            repeat(whole, tiling.mr, lambda row: self._value_tile(first_key, count, rescale, row, tiling.mr))
-        if size % tiling.mr:
-            self._value_tile(first_key, count, rescale, index.value(whole), size % tiling.mr)
-
-    def _value_tile(self, first_key: ir.Value, count: Index, rescale: Values, row: ir.Value, rows: int) -> None:
-        """The same for `rows` elements of the values, from number `row` on."""
-        code, tiling = self.code, self.code.tiling
-        staged = stages_values(code.problem.chain, tiling)
-        weights = "powers" if tiling.pairs else "scores"
-        elements = [index.add(row, each) for each in range(rows)]
-
-        def left(at: int, step: ir.Value) -> ir.Value:
-            if staged:
-                return self._word(code.scratch["values"], [step, elements[at]])
-            place = self.head.key(index.add(first_key, step))
-            return self._word(code.problem.v, [*place, elements[at]])
-
-        old = [self._load("sums", self.number, each) for each in elements]
-        old = [[arith.mulf(*each) for each in zip(sums, rescale, strict=True)] for sums in old]
-        new = product(
-            code.vectors,
-            tiling,
-            index.ceil_div(count, tiling.depth),
-            old,
-            left,
-            lambda step: self._load(weights, step),
+    def _weigh(self, first: Index, count: Index, top: Values, sums: Values) -> Values:
+        """Turns the scores of `count` keys of the block, from number `first` on, into weights, and adds these to `sums`."""
+        depth = self.code.tiling.depth
+        return repeat(
+            count, depth, lambda key, *held: self._weigh_word(index.value(index.add(first, key)), top, list(held)), sums
         )
-        for each, sums in zip(elements, new, strict=True):
-            self._store(sums, "sums", self.number, each)
+
+    def _weigh_word(self, key: ir.Value, top: Values, sums: Values) -> Values:
+        """The same of one key, or of a pair of keys."""
+        tiling = self.code.tiling
+        rows = []
+        for each in range(tiling.depth):
+            scores = self._load("scores", index.add(key, each))
+            rows.append([self._weight(*both) for both in zip(scores, top, strict=True)])
+        if tiling.pairs:
+            pairs = [self._pair(*each) for each in zip(*rows, strict=True)]
+            self._store(pairs, "powers", index.div(key, tiling.depth))
+        else:
+            self._store(rows[0], "scores", key)
+        for row in rows:
+            sums = [arith.addf(*each) for each in zip(sums, row, strict=True)]
+        return sums
+
+    def _pair(self, first: ir.Value, second: ir.Value) -> ir.Value:
+        """Two vectors of weights as pairs of bf16."""
+        return self.code.vectors.pairs(first, second)
+
+    def _weight(self, score: ir.Value, top: ir.Value) -> ir.Value:
+        """The weights of a vector of scores, under their maxima."""
+        return self.code.vectors.exp2(arith.subf(score, top), self.code.factor)
+
+    def _add_weights(self, rescale: Values, sums: Values) -> None:
+        """Adds sums of a block's weights to those of the blocks before."""
+        old = self._load("weights", self.number)
+        new = [self.code.vectors.fma(*each) for each in zip(old, rescale, sums, strict=True)]
+        self._store(new, "weights", self.number)
 
     def _stage_mask(self, first_key: ir.Value, count: Index) -> None:
         """Transposes the mask of a block into the order of its scores, as numbers to add to them."""

@@ -32,7 +32,11 @@ def prepare_body(function: func.FuncOp, target: Target, *, tiles: bool = False) 
     With `tiles`, LLVM makes no call of memset or memcpy out of its loops: a call loses the tiles' configuration, which
     would be loaded again after each.
     """
-    body = PACK_BODY if function.name.value == prepack.PACK else BODY
+    name_body(function, PACK_BODY if function.name.value == prepack.PACK else BODY, target, tiles=tiles)
+
+
+def name_body(function: func.FuncOp, body: str, target: Target, *, tiles: bool) -> None:
+    """The same with a name."""
     attributes = {"sym_name": f'"{body}"', "llvm.linkage": "#llvm.linkage<internal>", **target_attributes(target)}
     if tiles:
         attributes["passthrough"] = '["no-builtins"]'

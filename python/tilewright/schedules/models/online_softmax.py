@@ -16,6 +16,8 @@ _PAIRED = ("bf16", *SMALL_FLOATS)
 ALIGNMENT = 64
 """Bytes, a cache line, at which each buffer starts."""
 _PAGE = 4096
+TILE = 16
+"""Rows of a tile register, and words of such a row."""
 _MOST_BYTES = 1 << 30
 """Scratch memory of a thread."""
 _MOST_QUERIES = 64
@@ -84,6 +86,11 @@ class Tiling(OnlineSoftmax):
     def rows(self) -> int:
         """Queries in the lanes of a register tile."""
         return self.nr * self.lanes
+
+    @property
+    def in_tiles(self) -> bool:
+        """Whether AMX's tile registers multiply."""
+        return self.instructions == "tiles"
 
     @property
     def pairs(self) -> bool:
@@ -163,7 +170,9 @@ def of(decision: OnlineSoftmax, operands: Operands, target: Target) -> Tiling:
         )
     if tiling.kc % (multiple := key_multiple(tiling)):
         raise _wrong("kc", tiling.kc, f"a multiple of {multiple}")
-    if tiling.mr * tiling.nr > target.vector_registers:
+    if tiling.in_tiles:
+        _check_tiles(tiling, target)
+    elif tiling.mr * tiling.nr > target.vector_registers:
         raise _wrong(
             "mr, nr", f"{tiling.mr}, {tiling.nr}", f"at most the {target.vector_registers} sums that registers hold"
         )
@@ -174,6 +183,17 @@ def of(decision: OnlineSoftmax, operands: Operands, target: Target) -> Tiling:
             "kc, columns", f"{tiling.kc}, {tiling.columns}", f"less than {_MOST_BYTES} bytes of scratch memory"
         )
     return tiling
+
+
+def _check_tiles(tiling: Tiling, target: Target) -> None:
+    if not can_tile(target):
+        raise _wrong("instructions", f"tiles on {target.name}", "vectors, or a target with AMX's products of bf16")
+    if tiling.mr != 2 * TILE or tiling.nr > 2:
+        raise _wrong(
+            "mr, nr",
+            f"{tiling.mr}, {tiling.nr}",
+            f"{2 * TILE} and at most 2 with tiles: eight registers hold two by two",
+        )
 
 
 def _check_along_head(tiling: Tiling, operands: Operands) -> None:
@@ -200,6 +220,11 @@ def can_pair(operands: Operands) -> bool:
     return operands.q == "bf16" and operands.k in _PAIRED and operands.v in _PAIRED
 
 
+def can_tile(target: Target) -> bool:
+    """Whether the target has tile registers for products of bf16, and vectors of as many words as a row of them for all else."""
+    return target.dot("bf16", "bf16").is_tile and target.vector_bits == 32 * TILE and "avx512dq" in target.features
+
+
 def pair_instruction(target: Target) -> str:
     """LLVM's name of the instruction that multiplies pairs of bf16; empty where the target has none."""
     last = target.dots("bf16", "bf16")[-1]
@@ -217,7 +242,8 @@ def buffers(operands: Operands, tiling: Tiling) -> dict[str, tuple[tuple[int, ..
     word = "i32" if tiling.pairs else "f32"
     steps = -(-operands.head // tiling.depth)
     padded = -(-steps // tiling.lanes) * tiling.lanes
-    values = -(-operands.value_head // tiling.lanes) * tiling.lanes
+    unit = 2 * TILE if tiling.in_tiles else tiling.lanes
+    values = -(-operands.value_head // unit) * unit
     if tiling.along_head:
         queries = rows_along_head(operands, tiling)
         of_lanes = Lanes.of(queries, tiling)
@@ -244,7 +270,9 @@ def buffers(operands: Operands, tiling: Tiling) -> dict[str, tuple[tuple[int, ..
         found["powers"] = ((tiling.kc // 2, rows), word)
     if stages_keys(operands, tiling):
         found["keys"] = ((tiling.kc, padded), word)
-    if stages_values(operands, tiling):
+    if tiling.in_tiles:
+        found["values"] = ((values // TILE, tiling.kc // TILE // 2, TILE, TILE), word)
+    elif stages_values(operands, tiling):
         found["values"] = ((tiling.kc // tiling.depth, values), word)
     if operands.mask is not None:
         found["mask"] = ((-(-tiling.kc // tiling.lanes) * tiling.lanes, rows), "f32")
@@ -253,7 +281,7 @@ def buffers(operands: Operands, tiling: Tiling) -> dict[str, tuple[tuple[int, ..
 
 def stages_keys(operands: Operands, tiling: Tiling) -> bool:
     """Whether blocks of keys are converted before they are multiplied."""
-    return operands.k != tiling.multiplied or bool(operands.head % tiling.depth)
+    return tiling.in_tiles or operands.k != tiling.multiplied or bool(operands.head % tiling.depth)
 
 
 def stages_values(operands: Operands, tiling: Tiling) -> bool:

@@ -12,14 +12,18 @@ from tilewright.dims import most
 from tilewright.dtypes import dtype
 from tilewright.operator_specs.attention import AttentionSpec
 from tilewright.schedules.decisions import OnlineSoftmax
-from tilewright.schedules.models.online_softmax import key_multiple, on, scratch_bytes
+from tilewright.schedules.models.online_softmax import TILE, key_multiple, on, scratch_bytes
 from tilewright.schedules.models.register_tiles import tile_cycles
 from tilewright.schedules.models.sizes import ceil_div
 from tilewright.schedules.models.space import Axis, Options
 from tilewright.targets.base import Target
 
-_MOST_ROWS, _MOST_VECTORS, _MOST_COLUMNS = 12, 4, 8
-"""Of a register tile, and register tiles that meet one block of keys."""
+_MOST_ROWS, _MOST_VECTORS = 12, 4
+"""Of a register tile."""
+_MOST_COLUMNS = {"vectors": 8, "tiles": 16}
+"""Register tiles that meet one block of keys, by what multiplies."""
+_TILE_CYCLES = 16.0
+"""Of a product of two tile registers."""
 _KEYS = (16, 32, 48, 64, 96, 128, 192, 256)
 """Keys of a block, about: it is whole register tiles."""
 _SCRATCH = 1 << 20
@@ -38,9 +42,12 @@ def cycles(spec: AttentionSpec, target: Target, sizes: OnlineSoftmax) -> float:
     if tiling.along_head:
         return blocks * (sizes.kc * (spec.head + spec.value_head) / lanes + _BLOCK_CYCLES)
     tiles = ceil_div(_queries(spec, sizes), tiling.rows)
-    steps = sizes.kc / sizes.mr * ceil_div(spec.head, tiling.depth)
-    steps += ceil_div(spec.value_head, sizes.mr) * ceil_div(sizes.kc, tiling.depth)
-    products = steps * tile_cycles(target, sizes.mr, sizes.nr)
+    unit = 2 * TILE if tiling.in_tiles else tiling.depth
+    steps = sizes.kc / sizes.mr * ceil_div(spec.head, unit) + ceil_div(spec.value_head, sizes.mr) * ceil_div(
+        sizes.kc, unit
+    )
+    tile = _TILE_CYCLES * 2 * sizes.nr if tiling.in_tiles else tile_cycles(target, sizes.mr, sizes.nr)
+    products = steps * tile
     rest = sizes.nr * (_SOFTMAX_CYCLES * sizes.kc + _RESCALE_CYCLES * spec.value_head) + _BLOCK_CYCLES
     read = keys * (spec.head * dtype(spec.k).bytes + spec.value_head * dtype(spec.v).bytes) / _BYTES_PER_CYCLE
     return tiles * blocks * (products + rest) + ceil_div(tiles, sizes.columns) * read
@@ -55,6 +62,8 @@ def _tiles(spec: AttentionSpec, target: Target, sizes: OnlineSoftmax) -> Options
     """Register tiles that leave registers for a vector of queries each, and for an element of the keys."""
     if sizes.vectorize == "head":
         return ()
+    if sizes.instructions == "tiles":
+        return [(2 * TILE, nr) for nr in (1, 2)]
     wide = min(_MOST_VECTORS, ceil_div(_queries(spec, sizes), target.vector_bits // 32))
     return [
         (mr, nr)
@@ -82,7 +91,7 @@ def _columns(spec: AttentionSpec, target: Target, sizes: OnlineSoftmax) -> Optio
     if sizes.vectorize == "head":
         return ()
     tiles = ceil_div(_queries(spec, sizes), sizes.nr * (target.vector_bits // 32))
-    found = range(1, min(tiles, _MOST_COLUMNS) + 1)
+    found = range(1, min(tiles, _MOST_COLUMNS[sizes.instructions]) + 1)
     return [(each,) for each in found if _takes(spec, target, replace(sizes, columns=each)) <= _SCRATCH]
 
 
