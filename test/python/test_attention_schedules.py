@@ -240,7 +240,7 @@ def test_tiles_are_two_by_two(changes):
             decided(script, replace(sizes, **changes))
         return script.module
 
-    with pytest.raises(tw.ScheduleError, match="expected 32 and at most 2 with tiles|kc is 48"):
+    with pytest.raises(tw.ScheduleError, match=r"expected 32 and at most 2 with tiles|kc is 48"):
         assembly(spec, own, "sapphirerapids")
 
 

@@ -72,7 +72,7 @@ class TileColumn(Column):
             place = at * width + column
             totals[place] = amx.tile_mulf(_sums(), keys[word, at], queries[word, column], totals[place])
 
-        words = range(0, self.code.scratch["keys"].type.shape[1], TILE)
+        words = range(0, self._shape("keys")[1], TILE)
         return [partial(multiply, *each) for each in ((w, a, c) for w in words for a in range(2) for c in range(width))]
 
     def _write(self, step: ir.Value, totals: Values) -> None:
@@ -81,6 +81,9 @@ class TileColumn(Column):
             at, column = divmod(place, self.code.tiling.nr)
             row = index.add(index.mul(step, _STEP), at * TILE)
             amx.tile_store(self.code.scratch["scores"], index.values([row, column * TILE]), total)
+
+    def _shape(self, name: str) -> list[int]:
+        return list(ir.MemRefType(self.code.scratch[name].type).shape)
 
     def _tile(self, name: str, *at: Index) -> ir.Value:
         """A tile of pairs of a buffer."""
@@ -161,7 +164,7 @@ class TileColumn(Column):
     def _prefetch_sums(self, step: ir.Value) -> _Works:
         """What fetches a step's share of the sums, to which values are added when all steps are done."""
         sums = self.code.scratch["sums"]
-        _, rows, width = sums.type.shape
+        _, rows, width = self._shape("sums")
         share = -(-rows // (self.code.tiling.kc // _STEP))
         first = index.mul(step, share)
 
@@ -201,7 +204,7 @@ class TileColumn(Column):
 
         with when(vector.reduction(integer(1), vector.CombiningKind.OR, some)):
             repeat(self.code.problem.chain.value_head, 1, rescaled)
-        repeat(sums.type.shape[1], 2 * TILE, add_rows)
+        repeat(self._shape("sums")[1], 2 * TILE, add_rows)
 
 
 def add(columns: Index, of: Callable[[ir.Value], TileColumn], first_key: ir.Value) -> None:
@@ -251,7 +254,7 @@ def stage_values(code: Code, head: Head, first_key: ir.Value) -> None:
             rows = [widened(load(values, [*head.key(each), at], _STEP, whole), "bf16") for each in numbers]
             for elements in halves:
                 both = [each for element in elements for each in (element, _STEP + element)]
-                pairs = [vector.shuffle(*rows[each : each + 2], both) for each in range(0, _STEP, 2)]
+                pairs = [vector.shuffle(rows[each], rows[each + 1], both) for each in range(0, _STEP, 2)]
                 words = code.vectors.transposed([bits_as(each, integer(32)) for each in pairs])
                 for element, row in zip(elements, words, strict=True):
                     tile, line = divmod(element, TILE)

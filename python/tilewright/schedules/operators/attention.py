@@ -34,7 +34,7 @@ _FEW_ROWS = 16
 """Queries of one head of keys, up to which each key is multiplied along the head: more fill the lanes of a vector. With eight, and
 keys from memory, that is twice as fast on a Zen 4 core."""
 _FEW_ROWS_BESIDE_TILES = 5
-"""The same where tile registers multiply. On Emerald Rapids they take 1.5 times as long with four queries, and 0.7, 0.4 times with 8, 16."""
+"""The same where tile registers multiply: on Emerald Rapids they take 1.5 times as long with four queries, 0.7 with 8, 0.4 with 16."""
 _KEYS_ALONG_HEAD = (16, 64)
 """Keys of a block then: a multiple of the lanes of every vector."""
 _BYTES_ALONG_HEAD = 4096
