@@ -28,11 +28,17 @@ _STORE_CYCLES = 16
 """To store a tile to L1: a line a cycle."""
 _ARRIVALS = ((1 / 8, 32 / 0.93), (1 / 2, 32 / 0.65), (1, 32 / 0.28))
 """Shares of L2 that are touched between two uses of a tile, and the cycles in which it arrives then: what was measured."""
-_WAITED, _WAITED_FIRST = 0.75, 0.2
-"""Fitted to 318 blocks of 14 products on one core of an Emerald Rapids server (2 MiB of L2; 2026-11-26): the shares of what a tile takes
-longer than from L1 that the products wait for, and that they wait for where a panel of B is met for the first time, in order."""
-_MEMORY = 1.5
-"""Fitted likewise: how many times as long as a tile of L2 one takes that packing reads from memory."""
+_WAITED, _WAITED_FIRST = 0.5, 0.3
+"""Fitted to 970 blocks of 30 products on one core of an Emerald Rapids server (2 MiB of L2; 2026-11-28): the shares of what a tile takes
+longer than from L1 that the products wait for, and that they, and packing, wait for where a panel of B is met for the first time, in
+order. A few hundred rows so meet blocks of 256 columns; B packed in each call, in GFLOP/s of bf16, and before: 128 x 768 x 768 994 and
+778, x 2304 x 768 517 and 400, x 3072 x 768 708 and 565, 64 x 768 x 768 796 and 555."""
+_MEMORY = 0.5
+"""Fitted likewise: how many times as long as a tile of its level one takes that comes from memory for the first time."""
+_UNEVEN = 1.25
+"""How many times as long a product takes whose last slices are shorter than the others: its loops over K have ends that are computed.
+Measured there, in GFLOP/s, slices that divide K and not: bf16 64 x 4096 x 4096 262 and 192, 96 x 640 x 2720 293 and 237, u8 by i8
+128 x 768 x 3072 704 and 551."""
 _HIDDEN, _FEW_PANELS = 0.4, 4
 """Of the products of a few panels of A, all that there are, with a packed panel of B the share in which the next one comes from memory; and
 how many are few. Measured on Emerald Rapids (2026-11-28), one block of all rows and blocks of a tile's, in GFLOP/s: bf16 128 x 3072 x 768
@@ -237,7 +243,10 @@ def cycles(product: Product, block: Blocking, caches: Caches) -> float:
     elif past == 2:
         b_again = caches.arrival(nest.panels[1])
     a_first, a_again, b_again = (_waited(each, _WAITED) for each in (a_first, a_again, b_again))
-    b_first = _waited(b_first, _WAITED_FIRST)
+    # Right after it is packed, a panel has met the other ones of its block, and the rows that they were made of.
+    fresh = b_first if product.b_packed else caches.arrival(sum(nest.slices) + nest.slices[1])
+    rounds = nest.blocks[0] if nest.passes == 1 else 1
+    b_first, fresh = (_waited(each, _WAITED_FIRST) for each in (b_first + (fresh - b_first) / rounds, fresh))
     from_a = (a_first + a_again * (columns - 1)) / columns
     sums = down * across * (_STORE_CYCLES + c * (nest.passes - 1) / nest.passes)
     hot = sum(
@@ -246,13 +255,22 @@ def cycles(product: Product, block: Blocking, caches: Caches) -> float:
     )
     hot *= nest.blocks[0] * nest.blocks[1] * nest.passes * columns
     a, b = (side * product.k * product.element / TILE_BYTES for side in (product.m, product.n))
-    a, b = a * nest.repacked[0], b * nest.repacked[1]
-    packed = a * (not nest.in_place) + b * (not product.b_packed)
-    operands = (product.m + product.n) * product.k * product.element + product.m * product.n * 4
-    memory_a, memory_b = (each * caches.arrival(operands) * _MEMORY for each in (a, b))
+    times_a, times_b = nest.repacked
+    packed = a * times_a * (not nest.in_place) + b * times_b * (not product.b_packed)
+    bytes_a, bytes_b = (side * product.k * product.element for side in (product.m, product.n))
+    bytes_c = product.m * product.n * 4
+    from_memory = caches.arrival(bytes_a + bytes_b + bytes_c)
+    # A is read again when it has met a block of B, as that lies and in panels.
+    part = min(block.nc / product.n, 1)
+    again_a = caches.arrival(
+        min(bytes_a + (bytes_b * (2 - product.b_packed) + bytes_c) * part, bytes_a + bytes_b + bytes_c)
+    )
+    memory_a = a * (from_memory * _MEMORY + again_a * (times_a - 1))
+    memory_b = b * from_memory * times_b * _MEMORY
     if product.b_packed and 1 < rows <= _FEW_PANELS and nest.blocks[0] == 1:
         memory_b = max(memory_b - hot * _HIDDEN, 0)
-    return hot + packed * (_STORE_CYCLES + b_first) + memory_a + memory_b
+    uneven = _UNEVEN if nest.passes > 1 and product.k % block.kc else 1.0
+    return uneven * (hot + packed * (_STORE_CYCLES + fresh) + memory_a + memory_b)
 
 
 def _waited(cycles: float, share: float) -> float:
@@ -288,7 +306,7 @@ def choose(
     mr, nr = tile
     # Of one step the hot loop would be no loop, and sums in no tile registers between two.
     deep = [max(each // product.element, 2 * product.step) for each in _ROW_LENGTHS]
-    depths = [kc] if kc else _sizes(product.k, product.step, deep)
+    depths = [kc] if kc else sorted({*_sizes(product.k, product.step, deep), *_even_slices(product, deep)})
     found = [
         Blocking(mr, nr, mc, columns, depth)
         for depth in depths
@@ -297,6 +315,12 @@ def choose(
     ]
     fitting = [each for each in found if holds(product, each, caches)]
     return min(fitting or found, key=lambda each: cycles(product, each, caches))
+
+
+def _even_slices(product: Product, limits: Iterable[int]) -> set[int]:
+    """The largest depths of slices that divide K, up to the limits."""
+    whole = [each for each in range(2 * product.step, product.k + 1, product.step) if product.k % each == 0]
+    return {max(fitting) for limit in limits if (fitting := [each for each in whole if each <= limit])}
 
 
 def _sizes(extent: int, unit: int, limits: Iterable[int]) -> list[int]:
