@@ -140,6 +140,25 @@ def test_sizes_of_the_model(tmp_path, emulator, types, shape):
     assert not counts or (counts[TYPES[types][3]] > 0) == packed
 
 
+@pytest.mark.parametrize(
+    ("types", "k", "epilogue"),
+    [
+        ("bf16", 32, (tw.relu(),)),
+        ("bf16", 17, (tw.softmax(),)),
+        ("u8,i8", 64, (tw.dequantize(0.25), tw.gelu())),
+        ("u8,i8", 40, (tw.dequantize(0.25), tw.softmax())),
+    ],
+)
+def test_a_k_of_one_step_is_multiplied_once(tmp_path, emulator, types, k, epilogue):
+    a, b, _, product = TYPES[types]
+    spec = tw.MatmulSpec(m=64, n=64, k=k, a=a, b=b, c="f32", epilogue=epilogue)
+    kernel = amx.build_kernel(tmp_path, spec, amx.target(), "packed", {"mr": 32, "nr": 32})
+    operands = uniform(spec)
+    result, counts = amx.run(tmp_path, emulator, kernel, spec, operands)
+    assert_right(spec, operands, result)
+    assert not counts or counts[product] == 16
+
+
 @pytest.mark.parametrize("shape", [(70, 50, 90), (32, 32, 64)])
 def test_a_result_of_bf16_is_rounded_from_tiles(tmp_path, emulator, shape):
     m, n, k = shape
