@@ -27,7 +27,7 @@ from tilewright.standalone.packing import PackedFormat
 from tilewright.targets.base import Target
 
 _AMX = """
-   Linux lets a process use AMX when it asks: the object does so as it is loaded (arch_prctl(ARCH_REQ_XCOMP_PERM, 18)), and
+   Linux lets a process use AMX when it asks: an object that does asks as it is loaded (arch_prctl(ARCH_REQ_XCOMP_PERM, 18)), and
    the processor raises SIGILL in the first call where that was refused, as some sandboxes do."""
 
 
@@ -218,5 +218,6 @@ def module_header(functions: Sequence[Signature], target: Target, *, threads: in
     names = [each.name for each in functions]
     shared = OPENMP.format(threads=threads) if threads > 1 else ""
     declared = "\n".join(map(function, functions))
-    declarations = f"/* {FUNCTIONS}{_needs(target)}{shared} */\n\n{declared}"
+    tiles = _AMX if "amx-tile" in target.features else ""
+    declarations = f"/* {FUNCTIONS}{_needs(target)}{tiles}{shared} */\n\n{declared}"
     return guarded("_".join(names), f"{', '.join(names)}, for {target.name}", DLTENSOR, declarations)
