@@ -2,7 +2,7 @@
 """Compiles one product for the lit tests, and writes what each stage made into a folder: FOLDER/payload.mlir, …, asm.s.
 
 Usage: stages.py MxNxK DTYPE TARGET STRATEGY|- UNTIL FOLDER [NAME=SIZE]… [beta=1] [b_packed=1] [batch=BxB]
-    [b_batch=BxB|none] [threads=N] [epilogue=ENTRY,…] [prologue_a=ENTRY,…] [prologue_b=ENTRY,…]
+    [b_batch=BxB|none] [layout=nn|nt|tn|tt] [threads=N] [epilogue=ENTRY,…] [prologue_a=ENTRY,…] [prologue_b=ENTRY,…]
 """
 
 from __future__ import annotations
@@ -24,9 +24,10 @@ def main(shape: str, dtype: str, target_name: str, strategy: str, until: str, fo
     given = dict(setting.split("=") for setting in settings)
     batch = {name: _extents(given.pop(name)) for name in ("batch", "b_batch") if name in given}
     fused = {name: parse(given.pop(name)) for name in ("epilogue", "prologue_a", "prologue_b") if name in given}
+    layout = given.pop("layout", "nn")
     sizes = {name: int(size) for name, size in given.items()}
     how = {"beta": sizes.pop("beta", 0), "b_packed": bool(sizes.pop("b_packed", 0))}
-    spec = MatmulSpec.from_dtypes(m, n, k, dtype, **how, **batch, **fused)
+    spec = MatmulSpec.from_dtypes(m, n, k, dtype, layout=layout, **how, **batch, **fused)
     target = registry.get(target_name)
     threads = sizes.pop("threads", 1)
     plan = make.make(spec, target, None if strategy == "-" else strategy, sizes, threads)

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from tilewright.build import index
 from tilewright.build.usedef import body, copied, definition, in_block, is_innermost, is_inside, named
-from tilewright.lowering.passes.prefetch_blocks import depend, located
+from tilewright.lowering.passes.prefetch_blocks import bound, depend, located
 from tilewright.lowering.passes.workspace import bytes_of
 from tilewright.mlir import ir
 from tilewright.mlir.dialects import arith, func, scf
@@ -24,6 +24,10 @@ _LINES = 4
 with a line one at a time 16, four 25, eight 16; where it does not 8.5, 17, 14. Panels of 48 bytes on Cascade Lake, one and six
 at a time, u8 by i8, in GFLOP/s: 300 x 1000 x 500 336 and 443, 128 x 3072 x 768 230 and 322, 40 x 1000 x 1000 216 and 247; two of 192 bytes
 in place of one, f32, 0.96 to 1.07 times as fast."""
+
+
+_MOST_PANELS = 16
+"""Panels at a time, at most: each has code of its own, and those of two or three bytes would be a hundred."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +72,9 @@ def place(function: func.FuncOp, target: Target) -> None:
         packing = _packing(op)
         if packing is None or _is_converted(packing, target):
             continue
-        at_once = ceil_div(_LINES * target.l1.line, packing.width)
+        last = bound(op.operands[1])
+        panels = _MOST_PANELS if last is None else ceil_div(last, packing.step)
+        at_once = min(ceil_div(_LINES * target.l1.line, packing.width), panels, _MOST_PANELS)
         if at_once > 1:
             with op.context, op.location:
                 _take_together(packing, at_once)

@@ -60,7 +60,7 @@ class _Loop:
         """The loop, if it is one whose steps are bounded, or the outermost one."""
         if op.name != "scf.for":
             return None
-        first, last, step = known(op.operands[0]), _most(op.operands[1]), known(op.operands[2])
+        first, last, step = known(op.operands[0]), bound(op.operands[1]), known(op.operands[2])
         if last is None and parent(op).name == "func.func":
             last, step = _ENDLESS, step or _largest_tile(op)
         if first is None or last is None or not step:
@@ -125,12 +125,12 @@ def _largest_tile(loop: ir.Operation) -> int | None:
     return len(ir.DenseI64ArrayAttr(switch.attributes["cases"])) + 1
 
 
-def _most(value: ir.Value) -> int | None:
+def bound(value: ir.Value) -> int | None:
     """A constant that an index never exceeds: as `at_most` knows it, or that rounded to whole groups of rows; None when none is known."""
     most, op = at_most(value), definition(value)
     if most is not None or op is None or op.name != "affine.apply" or len(op.operands) != 1:
         return most
-    rounded = _most(op.operands[0])
+    rounded = bound(op.operands[0])
     if rounded is None:
         return None
     with op.context:

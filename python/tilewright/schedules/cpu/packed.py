@@ -101,7 +101,9 @@ def packed(spec: MatmulSpec, target: Target, blocking: Blocking) -> ir.Module:
         # Vectors along k have whole groups, or parts of one.
         step = lcm(step, groups.UNIT)
     kc = ceil_div(kc, step) * step
-    if dot.is_tile and spec.products > 1:  # In one loop, or panels of the second would be packed between the first's reads and products.
+    if (
+        dot.is_tile and spec.products > 1
+    ):  # In one loop, or panels of the second would be packed between the first's reads and products.
         kc = max(kc, 2 * step)
     if spec.split and kc in (
         blocking.mr,
