@@ -21,6 +21,8 @@ SHAPES = ("64x64x64", "1024x1024x1024", "4096x4096x4096", "128x768x3072", "1x409
 
 def picture(machine: Machine, page: Path) -> Iterator[str]:
     """Percent of the peak of square products, for a page at `page`, relative to the checkout's root."""
+    if not by_type(machine):
+        return
     link = os.path.relpath(PICTURES / machine.slug / "squares-1t-hot.png", page.parent)
     yield f"![Percent of the measured peak that square products reach, by size and type]({link})"
 
@@ -30,6 +32,8 @@ def speed(machine: Machine, page: Path) -> Iterator[str]:
     rows = by_type(machine)
     sums = {dtype: summary(every) for dtype, every in rows.items()}
     measured = [row for every in rows.values() for row in every]
+    if not measured:
+        return
     peers = dict.fromkeys(name for row in measured for name in row.peers if name != PLAIN)
     peaks = [
         f"{statistics.median(row.peak.median for row in every):.0f} in {type_name(dtype)}"
