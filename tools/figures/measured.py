@@ -158,7 +158,7 @@ def _beside(file: Path) -> Iterator[str]:
     yield ""
     yield f"Written likewise from [what `bench amx` measured](results/{file.name}) on 2026-11-28: one thread on a virtual machine"
     yield "of two cores (family 6, model 207), whose neighbors were at times so busy that rates halved. So all are shares of the peak"
-    yield "that was measured between them, and times the rates of the others, the medians of eleven rounds in which all took turns"
+    yield "that was measured between them, and times the rates of the others, the medians of 25 rounds in which all took turns"
     yield "(MKL 2026.2, oneDNN 3.12, jaxlib 0.10.2)."
     yield '"Before" is the commit before tiles passed L1 by, A was read where it lies, and panels of B were packed several at a time.'
     yield ""
