@@ -161,7 +161,7 @@ def of(decision: OnlineSoftmax, operands: Operands, target: Target) -> Tiling:
     """
     intrinsic = pair_instruction(target) if decision.multiplied == "bf16" else ""
     tiling = on(decision, target.vector_bits // 32, intrinsic, target.vector_registers)
-    if tiling.pairs and not (can_pair(operands) and tiling.intrinsic):
+    if tiling.pairs and not (can_pair(operands) and (tiling.intrinsic or tiling.in_tiles)):
         kinds = ", ".join((operands.q, operands.k, operands.v))
         raise _wrong(
             "multiplied",

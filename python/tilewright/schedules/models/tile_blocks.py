@@ -29,7 +29,7 @@ _STORE_CYCLES = 16
 _ARRIVALS = ((1 / 8, 32 / 0.93), (1 / 2, 32 / 0.65), (1, 32 / 0.28))
 """Shares of L2 that are touched between two uses of a tile, and the cycles in which it arrives then: what was measured."""
 _WAITED, _WAITED_FIRST = 0.5, 0.3
-"""Fitted to 970 blocks of 30 products on one core of an Emerald Rapids server (2 MiB of L2; 2026-11-28): the shares of what a tile takes
+"""Fitted to 1056 blocks of 67 products on one core of an Emerald Rapids server (2 MiB of L2; 2026-11-28): the shares of what a tile takes
 longer than from L1 that the products wait for, and that they, and packing, wait for where a panel of B is met for the first time, in
 order. A few hundred rows so meet blocks of 256 columns; B packed in each call, in GFLOP/s of bf16, and before: 128 x 768 x 768 994 and
 778, x 2304 x 768 517 and 400, x 3072 x 768 708 and 565, 64 x 768 x 768 796 and 555."""

@@ -49,7 +49,7 @@ _BLOCK_QUERIES = 256
 _SMALL_HEAD, _KEYS_IN_TILES, _COLUMNS_IN_TILES = 64, (128, 256), 16
 """With tile registers: keys of a block for heads up to that size, and for larger ones, and columns. Longer sums want fewer blocks, and
 scores of few keys stay in L1. On Emerald Rapids 512 queries by 2048 keys of 32, 64, 96 and 256 elements are so within 2 % of the best of
-64 to 256 keys and 8 or 16 columns."""
+64 to 256 keys and 8 or 16 columns (of 64 elements by 4096 keys)."""
 _SCRATCH_OF_TILES = 1 << 20
 """Bytes of scratch memory then: half of the L2 of the processors that have them."""
 _OVERRIDDEN = ("mr", "nr", "kc", "columns")
@@ -93,7 +93,7 @@ def sizes(
     """
     lanes = target.vector_bits // 32
     multiplied = "bf16" if can_pair(spec) and pair_instruction(target) else "f32"
-    tiles = multiplied == "bf16" and can_tile(target)
+    tiles = can_pair(spec) and can_tile(target)
     few = _FEW_ROWS_BESIDE_TILES if tiles else _FEW_ROWS
     if isinstance(spec.queries, int) and 0 < spec.queries * spec.group <= few and not spec.packed:
         least, greatest = _KEYS_ALONG_HEAD
@@ -108,7 +108,7 @@ def sizes(
         nr = 2 if rows > TILE else 1
         made = _in_tiles(
             spec,
-            OnlineSoftmax(1, 2 * TILE, nr, merged=merged, multiplied=multiplied, instructions="tiles"),
+            OnlineSoftmax(1, 2 * TILE, nr, merged=merged, multiplied="bf16", instructions="tiles"),
             rows,
             threads,
         )
