@@ -113,17 +113,17 @@ def test_rows_are_prefetched_into_l1():
 @pytest.mark.parametrize(
     ("types", "shape", "strategy"),
     [
-        ("f32", (8, 256, 256), "inner_product"),
-        ("f32", (9, 256, 256), "packed"),  # a sum for each vector of K takes as long as packing
-        ("f32", (32, 1024, 1024), "inner_product"),
-        ("f32", (33, 1024, 1024), "packed"),
-        ("f32", (64, 1024, 4096), "inner_product"),
-        ("f32", (65, 1024, 4096), "packed"),
+        ("f32", (16, 64, 64), "inner_product"),
+        ("f32", (17, 64, 64), "packed"),  # a sum for each vector of K takes as long as packing
+        ("f32", (256, 1024, 1024), "inner_product"),
+        ("f32", (257, 1024, 1024), "packed"),
+        ("f32", (128, 1024, 4096), "inner_product"),
+        ("f32", (129, 1024, 4096), "packed"),  # A does not stay in L2
         ("u8,i8,i32", (32, 1024, 1024), "inner_product"),
         ("i8", (8, 1024, 1024), "inner_product"),
         ("i8", (9, 1024, 1024), "packed"),  # panels have a better instruction
         ("f32", (1, 4, 16), "inner_product"),
-        ("f32", (1, 4, 15), "packed"),  # no vector of K
+        ("f32", (1, 16, 15), "packed"),  # no vector of K
     ],
     ids=str,
 )

@@ -78,6 +78,13 @@ public:
     return SmallVector<Value>(count(), zero);
   }
 
+  /// The sums that a value before it is the total of, or none yet beside that value.
+  Sums startingFrom(Value value, const DenseMap<Value, Sums> &known) {
+    auto before = known.find(value);
+    bool isKnown = before != known.end() && before->second.partial.size() == static_cast<size_t>(count());
+    return isKnown ? before->second : Sums{value, zeros()};
+  }
+
   /// The partial sums after the contraction, computed at the insertion point.
   SmallVector<Value> add(SmallVector<Value> partial) {
     int64_t step = lanes * depth();
@@ -105,20 +112,14 @@ public:
 
   /// The sums as the contraction has them.
   Value total(const Sums &sums) {
-    SmallVector<Value> scalars;
+    SmallVector<Value> partial;
     for (int64_t i = 0; i < rows * columns; ++i) {
       Value sum = sums.partial[i * chains];
       for (int64_t chain = 1; chain < chains; ++chain)
-        sum = arith::AddFOp::create(rewriter, loc, sum, sums.partial[i * chains + chain]);
-      // In pairs, and not one after the other: the sums have no order to begin with.
-      scalars.push_back(
-          vector::ReductionOp::create(rewriter, loc, vector::CombiningKind::ADD, sum, arith::FastMathFlags::reassoc));
+        sum = added(sum, sums.partial[i * chains + chain]);
+      partial.push_back(sum);
     }
-    auto type = cast<VectorType>(contract.getAccType());
-    Value added = vector::FromElementsOp::create(rewriter, loc, type, scalars);
-    if (isa<FloatType>(sum))
-      return arith::AddFOp::create(rewriter, loc, sums.init, added);
-    return arith::AddIOp::create(rewriter, loc, sums.init, added);
+    return added(sums.init, hasBlocks() ? addedInBlocks(partial) : addedEach(partial));
   }
 
 private:
@@ -226,6 +227,88 @@ private:
                       .getResult(0);
     return extended(rhs,
                     vector::BitCastOp::create(rewriter, loc, VectorType::get(type.getShape(), rhs.element()), found));
+  }
+
+  Value added(Value left, Value right) {
+    if (isa<FloatType>(sum))
+      return arith::AddFOp::create(rewriter, loc, left, right);
+    return arith::AddIOp::create(rewriter, loc, left, right);
+  }
+
+  /// The sum of the elements of each vector, by itself.
+  Value addedEach(ArrayRef<Value> partial) {
+    SmallVector<Value> scalars;
+    // In pairs, and not one after the other: the sums have no order to begin with.
+    for (Value each : partial)
+      scalars.push_back(
+          vector::ReductionOp::create(rewriter, loc, vector::CombiningKind::ADD, each, arith::FastMathFlags::reassoc));
+    return vector::FromElementsOp::create(rewriter, loc, cast<VectorType>(contract.getAccType()), scalars);
+  }
+
+  int64_t inBlock() { return options.getBlocks().value_or(0) / sum.getIntOrFloatBitWidth(); }
+
+  /// Whether there are several sums, and a vector has whole blocks, whose number can be halved until there is one.
+  bool hasBlocks() {
+    int64_t size = inBlock();
+    return rows * columns > 1 && size > 1 && llvm::isPowerOf2_64(size) && lanes % size == 0 &&
+           llvm::isPowerOf2_64(lanes / size);
+  }
+
+  /// The sums of the elements of each vector, of as many at a time as a block has elements: of each row of the result,
+  /// or of its only column.
+  Value addedInBlocks(ArrayRef<Value> partial) {
+    auto type = cast<VectorType>(contract.getAccType());
+    Value all = arith::ConstantOp::create(rewriter, loc, rewriter.getZeroAttr(type));
+    bool isColumn = columns == 1;
+    int64_t length = isColumn ? rows : columns;
+    for (int64_t line = 0; line < rows * columns / length; ++line)
+      for (int64_t at = 0; at < length; at += inBlock()) {
+        int64_t count = std::min(inBlock(), length - at);
+        Value sums = addedTogether(partial.slice(line * length + at, count));
+        for (int64_t i = 0; i < (isColumn ? count : 0); ++i)
+          all = vector::InsertOp::create(rewriter, loc, vector::ExtractOp::create(rewriter, loc, sums, i), all,
+                                         ArrayRef<int64_t>{at + i, 0});
+        if (isColumn)
+          continue;
+        if (count < inBlock())
+          sums = vector::ExtractStridedSliceOp::create(rewriter, loc, sums, ArrayRef<int64_t>{0},
+                                                       ArrayRef<int64_t>{count}, ArrayRef<int64_t>{1});
+        all = vector::InsertStridedSliceOp::create(rewriter, loc, sums, all, ArrayRef<int64_t>{line, at},
+                                                   ArrayRef<int64_t>{1});
+      }
+    return all;
+  }
+
+  /// A block with the sum of the elements of each vector; what comes after those is of no use.
+  Value addedTogether(ArrayRef<Value> partial) {
+    SmallVector<Value> left(partial);
+    for (int64_t size = inBlock(); size > 1; size /= 2) {
+      SmallVector<Value> pairs;
+      for (size_t i = 0; i < left.size(); i += 2)
+        pairs.push_back(addedInPairs(left[i], left[std::min(i + 1, left.size() - 1)]));
+      left = pairs;
+    }
+    Value sums = left.front();
+    for (int64_t size = lanes / 2; size >= inBlock(); size /= 2) {
+      auto half = [&](int64_t start) {
+        return vector::ExtractStridedSliceOp::create(rewriter, loc, sums, ArrayRef<int64_t>{start},
+                                                     ArrayRef<int64_t>{size}, ArrayRef<int64_t>{1});
+      };
+      sums = added(half(0), half(size));
+    }
+    return sums;
+  }
+
+  /// In each block the sums of pairs of neighbors of the block of one vector, and then of the other.
+  Value addedInPairs(Value first, Value second) {
+    int64_t size = inBlock();
+    SmallVector<int64_t> even;
+    for (int64_t block = 0; block < lanes; block += size)
+      for (int64_t i = 0; i < size; ++i)
+        even.push_back((i < size / 2 ? 0 : lanes) + block + i % (size / 2) * 2);
+    auto odd = llvm::map_to_vector(even, [](int64_t at) { return at + 1; });
+    return added(vector::ShuffleOp::create(rewriter, loc, first, second, even),
+                 vector::ShuffleOp::create(rewriter, loc, first, second, odd));
   }
 
   int64_t depth() { return byIntrinsic ? options.getDepth() : 1; }
@@ -372,10 +455,10 @@ DiagnosedSilenceableFailure ContractAlongKOp::applyToOne(transform::TransformRew
     Sums sums;
     if (scf::ForOp loop = loopOf(contract)) {
       unsigned number = cast<BlockArgument>(contract.getAcc()).getArgNumber() - loop.getNumInductionVars();
-      sums.init = loop.getInitArgs()[number];
       rewriter.setInsertionPoint(loop);
+      sums = along.startingFrom(loop.getInitArgs()[number], known);
       auto grown = cast<scf::ForOp>(
-          *loop.replaceWithAdditionalYields(rewriter, along.zeros(), /*replaceInitOperandUsesInLoop=*/false,
+          *loop.replaceWithAdditionalYields(rewriter, sums.partial, /*replaceInitOperandUsesInLoop=*/false,
                                             [&](OpBuilder &, Location, ArrayRef<BlockArgument> partial) {
                                               rewriter.setInsertionPoint(contract);
                                               return along.add(SmallVector<Value>(partial.begin(), partial.end()));
@@ -390,9 +473,8 @@ DiagnosedSilenceableFailure ContractAlongKOp::applyToOne(transform::TransformRew
       rewriter.eraseOp(contract);
       continue;
     }
-    auto before = known.find(contract.getAcc());
     rewriter.setInsertionPoint(contract);
-    sums = before != known.end() ? before->second : Sums{contract.getAcc(), along.zeros()};
+    sums = along.startingFrom(contract.getAcc(), known);
     sums.partial = along.add(sums.partial);
     Value total = along.total(sums);
     rewriter.replaceOp(contract, total);

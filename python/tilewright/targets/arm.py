@@ -75,6 +75,7 @@ def _core(name: str, features: frozenset[str], **fields: Any) -> Target:  # noqa
         prefer_vector_width=128,
         masked="sve" in features,
         by_lane=True,
+        shuffle_bits=128,
         **{**usual, **fields},
     )
 

@@ -145,6 +145,8 @@ class Target:
         streaming_bits: The same for the vectors of SME's streaming mode, whose square has a tile of ZA's sums.
         by_lane: A multiply-add can take any one element of a register as an operand, for all lanes: elements of A then are
             loaded a register at a time.
+        shuffle_bits: Bits of the blocks of a register within which one instruction takes every other element of two registers; 0: none
+            does.
         rates: Whose issue rates and latencies these are, and where they stand: the core of the row, or, of a level of an instruction
             set, the core that it is given those of.
         model_cpu: LLVM processor whose scheduling model explains kernels of this target: it starts as many multiply-adds in a cycle.
@@ -182,6 +184,7 @@ class Target:
     masked: bool
     source: str
     by_lane: bool = False
+    shuffle_bits: int = 0
     issue_per_cycle: int = 0
     scalable_bits: int = 0
     scalable_unit: int = 128

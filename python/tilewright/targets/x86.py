@@ -131,6 +131,7 @@ def _row(
         vector_registers=32 if bits == 512 else 16,
         prefer_vector_width=bits,
         masked=bits == 512,
+        shuffle_bits=128,
         **core,
         **fields,
     )

@@ -38,6 +38,33 @@ func.func @loop_and_tail(%a: tensor<2x21xf32>, %b: tensor<21x1xf32>, %init: vect
   return %all : vector<2x1xf32>
 }
 
+// A second loop, for a short step that there may be, goes on with the partial sums of the first one.
+// CHECK-LABEL: func.func @two_loops
+// CHECK: %[[P:.*]] = scf.for
+// CHECK-NOT: vector.reduction
+// CHECK: scf.for {{.*}} = %[[P]])
+// CHECK: vector.reduction <add>
+// CHECK-NOT: vector.reduction
+func.func @two_loops(%a: tensor<1x?xf32>, %b: tensor<?x1xf32>, %whole: index, %end: index, %init: vector<1x1xf32>)
+    -> vector<1x1xf32> {
+  %c0 = arith.constant 0 : index
+  %c8 = arith.constant 8 : index
+  %zero = arith.constant 0.0 : f32
+  %sums = scf.for %k = %c0 to %whole step %c8 iter_args(%acc = %init) -> (vector<1x1xf32>) {
+    %x = vector.transfer_read %a[%c0, %k], %zero {in_bounds = [true, true]} : tensor<1x?xf32>, vector<1x8xf32>
+    %y = vector.transfer_read %b[%k, %c0], %zero {in_bounds = [true, true]} : tensor<?x1xf32>, vector<8x1xf32>
+    %next = vector.contract #product %x, %y, %acc : vector<1x8xf32>, vector<8x1xf32> into vector<1x1xf32>
+    scf.yield %next : vector<1x1xf32>
+  }
+  %all = scf.for %k = %whole to %end step %c8 iter_args(%acc = %sums) -> (vector<1x1xf32>) {
+    %x = vector.transfer_read %a[%c0, %k], %zero {in_bounds = [true, false]} : tensor<1x?xf32>, vector<1x8xf32>
+    %y = vector.transfer_read %b[%k, %c0], %zero {in_bounds = [false, true]} : tensor<?x1xf32>, vector<8x1xf32>
+    %next = vector.contract #product %x, %y, %acc : vector<1x8xf32>, vector<8x1xf32> into vector<1x1xf32>
+    scf.yield %next : vector<1x1xf32>
+  }
+  return %all : vector<1x1xf32>
+}
+
 // A B whose rows are along k is read as it lies.
 // CHECK-LABEL: func.func @staged
 // CHECK-SAME: %[[A:[a-z0-9]+]]: tensor<2x16xf32>, %[[B:[a-z0-9]+]]: tensor<2x16xf32>

@@ -186,6 +186,14 @@ def Tilewright_ContractAlongKOp : Tilewright_TransformEachOp<"contract_along_k">
     A contraction that adds to the sums of another one, as that of the last, short step of a loop does, adds to its partial
     sums.
 
+    With `blocks`, the bits within which elements of two registers can be put together by one instruction, elements of several
+    sums of a row, or of a column, are added up at a time, as many as a block has.
+
+    ```mlir
+    %s = (even elements of each block of %p#0 and %p#1) + (odd ones)    // p0+p1, p2+p3, q0+q1, q2+q3 in each
+    %c = ...                                                            // and again, and then the halves
+    ```
+
     With `intrinsic`, which takes groups of `depth` elements of type `element`, and is used as by `contract_to_dot`, elements
     are not extended, or only to `storage`. Contractions that the instruction cannot do are multiplied after extension; so are
     all without it.
@@ -205,13 +213,14 @@ def Tilewright_ContractAlongKOp : Tilewright_TransformEachOp<"contract_along_k">
   }];
   let arguments = (ins TransformHandleTypeInterface:$target, ConfinedAttr<I64Attr, [IntPositive]>:$lanes,
                        DefaultValuedAttr<ConfinedAttr<I64Attr, [IntPositive]>, "1">:$depth,
+                       OptionalAttr<ConfinedAttr<I64Attr, [IntPositive]>>:$blocks,
                        OptionalAttr<TypeAttr>:$element, OptionalAttr<TypeAttr>:$storage, OptionalAttr<StrAttr>:$intrinsic,
                        UnitAttr:$adds, UnitAttr:$unsigned_first, UnitAttr:$both_unsigned, OptionalAttr<StrAttr>:$lookup,
                        DefaultValuedAttr<ConfinedAttr<I64Attr, [IntPositive]>, "1">:$block,
                        DefaultValuedAttr<ConfinedAttr<I64Attr, [IntPositive]>, "1">:$ways);
   let results = (outs);
   let assemblyFormat = [{
-    $target `lanes` $lanes (`depth` $depth^)? (`of` $element^)? (`storage` $storage^)? (`by` $intrinsic^)? (`adds` $adds^)?
+    $target `lanes` $lanes (`depth` $depth^)? (`blocks` $blocks^)? (`of` $element^)? (`storage` $storage^)? (`by` $intrinsic^)? (`adds` $adds^)?
     (`unsigned_first` $unsigned_first^)? (`both_unsigned` $both_unsigned^)? (`lookup` $lookup^)? (`block` $block^)?
     (`ways` $ways^)? attr-dict `:` type($target)
   }];

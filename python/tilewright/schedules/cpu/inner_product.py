@@ -13,6 +13,7 @@ from tilewright.errors import ScheduleError
 from tilewright.mlir import ir
 from tilewright.schedules import steps
 from tilewright.schedules.cpu import unpacked
+from tilewright.schedules.decisions import Prefetch
 from tilewright.schedules.models import code_tables, far_columns, few_columns, space
 from tilewright.schedules.models.blocking import Blocking, row_gap
 from tilewright.schedules.steps import along_k, batch_loops, knobs, split_k
@@ -47,26 +48,24 @@ def inner_product(spec: MatmulSpec, target: Target, blocking: Blocking) -> ir.Mo
     Where `far_columns` says so, the nr columns of a tile are N/nr apart. Of few columns, rows are the outer loop: A is read once. With
     `blocking.order` the loops are the other way round.
     """
-    if spec.n != 1 and not spec.b_transposed and (isinstance(spec.n, Dim) or isinstance(spec.k, Dim)):
+    # What is done to the sums of a batch hides how many columns there can be.
+    any_number = most(spec.n) == MAX_EXTENT or (isinstance(spec.n, Dim) and spec.batch and spec.fused)
+    if not spec.b_transposed and (any_number or most(spec.k) == MAX_EXTENT):
         raise ScheduleError(
-            f"{spec} has a B whose elements do not lie side by side along K, and dynamic extents",
+            f"{spec} has columns of B of any number or length",
             where="strategy inner_product",
-            expected="a static N and K, of which a transposed copy is made, one column, or a B that is stored transposed",
-            remedy="Use strategy unpacked or packed",
-        )
-    if spec.n == 1 and not spec.b_transposed and most(spec.k) == MAX_EXTENT:
-        raise ScheduleError(
-            f"{spec} has a column of B of any length",
-            where="strategy inner_product",
-            expected="a K that is known or bounded, of which a copy is made, or a B that is stored transposed",
-            remedy="Say how large K gets: k=tw.Dim(max=65536)",
+            expected="an N and a K that are known or bounded, of which a copy is made, or a B that is stored transposed",
+            remedy="Say how large they get, as k=tw.Dim(max=65536), or use strategy unpacked or packed",
         )
     lanes = target.lanes(spec.acc_type)
     with steps.script() as script:
         functions = script.functions
         steps.record(functions, inner_product, blocking, target)
         spec, p = split_k.take_apart(script, spec, blocking, lanes)
-        few = few_columns.pays(spec, target)
+        staged = spec.b_packed or not spec.b_transposed
+        few = few_columns.pays(spec, target) or (staged and isinstance(spec.n, Dim))
+        if few and spec.dynamic:
+            steps.decide(functions, Prefetch("all"))
         dot = target.dot_along_k(spec.a_type.name, spec.b_type.name)
         table = code_tables.table(spec, target)
         step = lanes * (1 if dot is None else dot.depth) if table is None else table.block
@@ -75,7 +74,6 @@ def inner_product(spec: MatmulSpec, target: Target, blocking: Blocking) -> ir.Mo
         far = far_columns.count(spec, target)
         size_of = knobs.sizes(space.ALONG_K, spec, target, p, functions)
         batch_loops.take_apart(script, spec)
-        staged = spec.b_packed or not spec.b_transposed
         if staged:
             one = spec.n == 1
             gap = 0 if one else row_gap(target, spec.b_type)
@@ -91,7 +89,7 @@ def inner_product(spec: MatmulSpec, target: Target, blocking: Blocking) -> ir.Mo
                 open_ = isinstance(extent, Dim)
                 if not open_ and extent <= size:
                     continue
-                if spec.fused and staged:  # What copies B stays outside.
+                if staged and (spec.fused or (open_ and not spec.beta)):  # What copies B stays outside.
                     tile, loop = steps.tile_with_product(tile, sizes[:2], spec)
                 else:
                     tile, loop = (unpacked.tile_with_zeros if open_ else steps.tile_result)(tile, sizes, spec)
@@ -115,7 +113,7 @@ def inner_product(spec: MatmulSpec, target: Target, blocking: Blocking) -> ir.Mo
             tile, loop = steps.tile(tile, [0, 0, step])
             if not whole:
                 masked = target.masked and isinstance(spec.k, Dim) and step <= _MASKED * lanes
-                if not masked or 1 in (spec.m, spec.n):
+                if not masked or few or 1 in (spec.m, spec.n):
                     steps.peel(loop)
             elif isinstance(spec.k, Dim):
                 steps.specialize_tiles(loop, unit=step, whole=True)
@@ -133,5 +131,5 @@ def inner_product(spec: MatmulSpec, target: Target, blocking: Blocking) -> ir.Mo
             steps.start_from_zero(functions, runs=bool(spec.dynamic))
         if spec.prologue_b:  # It is computed where vectors of its result are read.
             steps.merge_slices(functions)
-        along_k.contract_along_k(functions, spec, lanes, dot, table)
+        along_k.contract_along_k(functions, spec, target, dot, table)
     return script.module

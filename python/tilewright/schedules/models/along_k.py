@@ -4,11 +4,16 @@
 from __future__ import annotations
 
 from tilewright.schedules.models import far_columns, few_columns
-from tilewright.schedules.models.blocking import rows_in_l1
+from tilewright.schedules.models.blocking import MANY_REGISTERS, rows_in_l1
 from tilewright.schedules.models.code_tables import table
 from tilewright.schedules.models.sizes import Blocking, even
 from tilewright.spec import MatmulSpec
 from tilewright.targets.base import Target
+
+_TALL, _SHORT = (6, 4), 1024
+"""Rows and columns of a tile of many rows whose sums are added up four at a time, and the bytes of a row of A up to which that counts. In
+GFLOP/s, so and with 4 x 6 (Zen 4): 32 x 64 x 64 f32 78 and 75, bf16 142 and 127, u8 by i8 213 and 185; 32 x 256 x 256 97 and 96, 203 and
+196, 356 and 331; longer ones f32 64 x 768 x 3072 87 and 106, bf16 64 x 4096 x 4096 199 and 192."""
 
 
 def inner_product_blocking(spec: MatmulSpec, target: Target) -> Blocking:
@@ -30,7 +35,9 @@ def inner_product_blocking(spec: MatmulSpec, target: Target) -> Blocking:
     elif few_columns.pays(spec, target):
         mr, nr = few_columns.tile(spec, target)
     else:
-        mr = even(spec.m, 4)
+        in_fours = target.shuffle_bits // spec.acc_type.bits == _TALL[1] and target.vector_registers >= MANY_REGISTERS
+        tall = in_fours and spec.m > 4 and spec.k * spec.a_type.bytes <= _SHORT
+        mr = even(spec.m, _TALL[0] if tall else 4)
         nr = even(spec.n, max(1, min(most, target.vector_registers * 3 // 4 // mr)))
         far = far_columns.count(spec, target)
         if far > 1 or table(spec, target) is not None:

@@ -9,18 +9,20 @@ from tilewright.schedules.models.sizes import even, held_bytes
 from tilewright.spec import MatmulSpec
 from tilewright.targets.base import Target
 
-_SUM_CYCLES = 4
-"""Cycles that it takes to add up the lanes of one sum: in f32, 2048 x 8 x 128 takes 0.6 of the time of 2048 x 8 x 256, not half (Zen 5)."""
-_COPY_CYCLES = 1
+_SUM_CYCLES = {True: 1.5, False: 4}
+"""Cycles that it takes to add up the lanes of one sum: where a block of several is added up at a time, and otherwise. With `_COPY_CYCLES`,
+`_LOSSES` and `_IN_FEW_SETS`, the former is what 114 products in three types went by (Zen 4): where these do not choose the faster of along
+K and along N, which is for one in eight, it is by 1.2 in the mean."""
+_COPY_CYCLES = 1.5
 """Cycles that it takes to copy an element of B, one by one, into rows along K."""
 _SHARE = 1 / 2
 """Part of L2 that B may take in rows along K, which each few rows of A go through."""
-_LOSSES = {False: 1.1, True: 1.5}
+_LOSSES = {False: 1.25, True: 1.5}
 """Times the cycles of the multiply-adds that vectors along N take: for a B stored in rows, and a transposed one, which is packed first."""
 _FROM_MEMORY = 1.2
 """The same where A comes from memory in short rows: along N, they come in many streams. 32768 x 8 x 512 in f32: 80 GFLOP/s, along K 95
 (Zen 4)."""
-_IN_FEW_SETS = 1.2
+_IN_FEW_SETS = 1.3
 """The same with vectors of half a register, where rows of A are in the same sets of L1, so that a tile has no more of them than keep the
 units busy. On Zen 4, along K and along N in GFLOP/s: f32 33 x 7 x 4096 60 and 46, 64 x 8 x 1024 78 and 53, 12 x 8 x 2048 44 and 84."""
 _FEW_COLUMNS = 5
@@ -65,11 +67,12 @@ def pays(spec: MatmulSpec, target: Target) -> bool:
     if along_n.is_tile:
         return False  # Sixteen columns take a sixteenth of the time, full or not.
     depth = 1 if along_k is None else along_k.depth
-    each = spec.n * (-(-spec.k // (lanes * depth)) / target.fma_per_cycle + _SUM_CYCLES)
+    sums = _SUM_CYCLES[target.shuffle_bits > 0]
+    each = spec.n * (-(-spec.k // (lanes * depth)) / target.fma_per_cycle + sums)
     if spec.b_packed:  # One packed B is for every M.
         return each < -(-spec.k // along_n.depth) * -(-spec.n // lanes) / target.fma_per_cycle
     copied = spec.n * spec.k * _COPY_CYCLES if in_rows else 0
-    parts = 1 if spec.widens else target.passes
+    parts = target.passes
     rate = target.fma_per_cycle * parts
     steps = -(-spec.k // along_n.depth) * -(-spec.n // (lanes // parts)) / rate
     losses = _LOSSES[spec.b_transposed] * (_FROM_MEMORY if _comes_in_short_rows(spec, target) else 1)

@@ -74,6 +74,15 @@ streamed rather. Measured on Emerald Rapids in bf16, packed and the best other w
 12 x 2048 x 2048 84 and 64, 14 x 4096 x 1024 88 and 48."""
 _ROWS_ALONG_K, _FEW_ROWS = 64, 8
 """Rows up to which vectors along K of a transposed B are considered, and where the target has a better instruction for panels."""
+_MANY_ROWS_ALONG_K, _ROWS_A_STEP = 512, 4
+"""The same, and rows for each step over K, where a block of several sums is added up at a time. Measured on Zen 4, times the speed of
+packed: f32 16 x 64 x 64 0.97, 64 x 256 x 256 1.03, 128 x 512 x 512 1.02, 256 x 1024 x 1024 1.11, 64 x 4096 x 4096 1.35; f64 16 x 64 x 64
+1.15, 128 x 1024 x 1024 1.06; bf16 8 x 64 x 64 0.82, 32 x 256 x 256 0.98, 64 x 512 x 512 1.00, 128 x 1024 x 1024 1.06; u8 by i8 16 x 256 x
+256 0.92, 32 x 512 x 512 0.97, 64 x 1024 x 1024 1.03, 128 x 768 x 3072 1.13. In vectors of 256 bits, f32 8 x 64 x 64 1.00, 128 x 1024 x 1024
+1.04, and with an A beyond L2 256 x 1024 x 1024 0.80."""
+_A_OF_L2 = {False: 1 / 2, True: 2}
+"""Times L2 that A is then, which each few columns of B go through: with 16 registers, and with 32. f64 128 x 1000 x 2000 1.16 times the
+speed of packed, 512 x 768 x 3072 0.92 (Zen 4)."""
 _MOST_ROW_TILES = 6
 """Register tiles of rows, of one vector, that read the same piece of B one after the other: its prefetch is repeated for each, and on Zen 5
 more are better packed (f32 200 x 1500 x 1500 236 GFLOP/s, streamed 229)."""
@@ -136,14 +145,21 @@ def along_k(spec: MatmulSpec, target: Target) -> bool:
         return False
     if 1 in (spec.m, spec.n):
         return True
-    return spec.m <= most_along_k(spec, target) and 2 * lanes * spec.m <= spec.k
+    return spec.m <= most_along_k(spec, target)
 
 
 def most_along_k(spec: MatmulSpec, target: Target) -> int:
     """The most rows for which vectors along K are considered: fewer where the target has a better instruction for panels."""
-    dot = target.dot_along_k(spec.a_type.name, spec.b_type.name)
-    taken = 1 if dot is None else dot.depth
-    return _ROWS_ALONG_K if taken == target.dot(spec.a_type.name, spec.b_type.name).depth else _FEW_ROWS
+    dot, usual = target.dot_along_k(spec.a_type.name, spec.b_type.name), target.dot(spec.a_type.name, spec.b_type.name)
+    lanes, taken = target.lanes(spec.acc_type), 1 if dot is None else dot.depth
+    in_blocks = 0 < target.shuffle_bits < target.vector_bits and not usual.is_tile and not (spec.widens and dot is None)
+    share = _A_OF_L2[target.vector_registers >= register_tiles.MANY_REGISTERS]
+    near = spec.m * spec.k * spec.a_type.bytes <= target.l2.bytes * share
+    if taken != usual.depth:
+        return min(_FEW_ROWS, spec.k // (2 * lanes))
+    if in_blocks and near:
+        return min(_MANY_ROWS_ALONG_K, _ROWS_A_STEP * spec.k // (lanes * taken))
+    return min(_ROWS_ALONG_K, spec.k // (2 * lanes))
 
 
 def _sums(spec: MatmulSpec) -> MatmulSpec:

@@ -229,15 +229,16 @@ def tile_with_producers(op: Handle, sizes: Sequence[Size]) -> tuple[Handle, Hand
 def tile_with_product(
     op: Handle, sizes: Sequence[Size], spec: MatmulSpec, function: Handle | None = None, axes: int = 0
 ) -> tuple[Handle, Handle]:
-    """Tiles as `tile_with_producers` does, but leaves outside what prologues make of A and B, which is for packing to do.
+    """Tiles as `tile_with_producers` does, but leaves outside what copies A and B or computes them, which is for packing to do.
 
-    The product has so many `axes` of a batch, and is in `function`; None stands for the one around `op`.
+    The product has so many `axes` of a batch, and is in `function`, or in that of `op`.
     """
     kind = transform.AnyOpType.get()
     function = function or transform.get_parent_op(kind, op, op_name="func.func")
     tiled, loop_ = tile(op, sizes)
     product = match_product(function, spec, axes)
-    producers = transform.merge_handles([product, producer(product, 2)], deduplicate=True)
+    zeros = producer(product, 2)
+    producers = transform.merge_handles([product, zeros], deduplicate=True) if spec.fused else zeros
     loop_ = structured.FuseIntoContainingOp(kind, kind, producers, loop_).results[1]
     merge_slices(function)
     return tiled, loop_

@@ -8,6 +8,7 @@ from tilewright.mlir.dialects.transform import tilewright as ours
 from tilewright.schedules import steps
 from tilewright.schedules.decisions import Prefetch
 from tilewright.spec import MatmulSpec
+from tilewright.targets.base import Target
 from tilewright.targets.dots import Dot
 from tilewright.targets.lookups import Lookup
 
@@ -35,11 +36,11 @@ def spread(functions: steps.Handle, loop: steps.Handle) -> None:
 
 
 def contract_along_k(
-    functions: steps.Handle, spec: MatmulSpec, lanes: int, dot: Dot | None, table: Lookup | None = None
+    functions: steps.Handle, spec: MatmulSpec, target: Target, dot: Dot | None, table: Lookup | None = None
 ) -> None:
     """Gives each sum of a product a vector of partial sums, multiplied along k: by `dot`, or widened first.
 
-    With `table`, elements of B are looked up.
+    With `table`, elements of B are looked up. L are the lanes of a register of `target`.
 
     Before: ``for k step L * D: c = contract(a[k:k+L*D], b[k:k+L*D], c)``, D being what a lane of `dot` takes up at once, or 1.
     After::
@@ -47,14 +48,16 @@ def contract_along_k(
         for k step L * D: p[i][j] = dot(p[i][j], a[i, k:k+L*D], b[k:k+L*D, j]) for each sum
         c += sums of the elements of p
     """
+    lanes, blocks = target.lanes(spec.acc_type), target.shuffle_bits or None
     by_table = {} if table is None else {"lookup": table.intrinsic, "block": table.block, "ways": table.ways}
     if dot is None:
-        ours.tilewright_contract_along_k(functions, lanes, **by_table)
+        ours.tilewright_contract_along_k(functions, lanes, blocks=blocks, **by_table)
         return steps.clean(functions)
     ours.tilewright_contract_along_k(
         functions,
         lanes,
         depth=dot.depth,
+        blocks=blocks,
         element=ir.TypeAttr.get(ir.Type.parse(spec.a_type.mlir)),
         storage=ir.TypeAttr.get(ir.Type.parse(dot.storage)) if dot.storage else None,
         intrinsic=dot.intrinsic,
