@@ -60,7 +60,7 @@ def _rules(spec: MatmulSpec, target: Target, threads: int) -> Iterator[_Rule]:
         if tall in select.row(name).variants(spec, target):
             yield work, name, tall
         yield from _in_depths(spec, work, large if select.row(large).own_vectors else select.PANELS, Variant())
-    # Unpacked, narrow elements are multiplied in whole steps, or widened.
+    # Unpacked, narrow elements are multiplied in whole steps here: code for the last, short one is as much again.
     step = target.dots(*spec.multiplied)[-1].step if spec.widens else 1
     whole = (Test("k", multiple=step),) if step > 1 else ()
     in_steps = [name for name, row in select.STRATEGIES.items() if whole and row.tile == "rows"]
@@ -97,11 +97,9 @@ def _tiny(spec: MatmulSpec, target: Target) -> Iterator[_Rule]:
     if spec.b_transposed or spec.b_packed or select.row(name).tile != "rows":
         return  # Otherwise B is read once where it lies, and so not packed, whatever its elements.
     lanes = target.lanes(spec.acc_type)
-    step = target.dots(*spec.multiplied)[-1].step if spec.widens else 1
-    tiles = [(*each, step) for each in open_extents.TINY]
-    for rows, vectors, depth, steps in tiles if step == 1 else [*tiles, (*open_extents.TINY_WIDENED, 1)]:
+    for rows, vectors, depth in open_extents.TINY:
         columns = max(vectors // 2 * lanes + 1, 2), vectors * lanes
-        tests = (Test("m", 1, rows), Test("n", *columns), Test("k", steps, depth, steps))
+        tests = (Test("m", 1, rows), Test("n", *columns), Test("k", 1, depth))
         narrow = narrowed(spec, tests)
         if narrow is not None and narrow.dynamic and open_extents.tile_of_all(narrow, target):
             yield (), name, Variant(tests, {"m": rows, "n": columns[1], "k": depth}, shared=False)

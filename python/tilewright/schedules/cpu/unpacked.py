@@ -70,7 +70,8 @@ def register_tiles(
     step = next(each for each in (dot.step, dot.least, 1) if divided_by(spec.k, each) and (open_k or p.kc % each == 0))
     # The last, short step of a block of all of K is done in the type of the sum.
     short_step = not (open_k or spec.deterministic) and step < dot.least < spec.k <= p.kc
-    if short_step:
+    single = open_k and not spec.deterministic and step < dot.least
+    if short_step or single:
         step = dot.least
     size_of = knobs.sizes(axes, spec, target, p, script.functions, unit_of_k=step)
     tile = batch_loops.match_result(script, spec)
@@ -134,7 +135,9 @@ def register_tiles(
     looped = open_k or (spec.k if spec.fused else min(kc, spec.k)) > step
     if looped:
         tile, loop = steps.tile(tile, [0, 0, step])
-        if open_k and step > 1:
+        if single:
+            steps.for_each(steps.peel(loop), lambda rest: steps.tile(steps.match_product(rest, spec), [0, 0, 1]))
+        elif open_k and step > 1:
             steps.specialize_tiles(loop, unit=step, whole=True)
         elif short_step:
             steps.peel(loop)
@@ -151,6 +154,8 @@ def register_tiles(
     if spec.fused and not spec.dynamic:
         steps.vectorize_epilogue(steps.match_marked(script.functions, steps.EPILOGUE))
     steps.keep_accumulators(script.functions, looped=looped, short_step=short_step)
+    if single:  # The last step, of which there may be none, is a loop too.
+        steps.keep_partial_sums(script.functions)
     if spec.fused and spec.dynamic:  # Sums of a short vector are one only now.
         steps.vectorize_epilogue(steps.match_marked(script.functions, steps.EPILOGUE))
     if spec.beta == 0 or spec.fused:

@@ -96,10 +96,6 @@ TINY = ((16, 1, 1024), (6, 2, 1024), (4, 4, 1024))
 are compared before all else. Beyond that depth what is computed before the first sum costs nothing, and B may come from memory. Of the
 speed of static code, so and without (Zen 5), in f32 8 x 8 x 8 0.92 and 0.70, 16 x 16 x 16 0.99 and 0.82; in u8 by i8, which static
 code packs, 16 x 16 x 16 1.86 and 0.46."""
-TINY_WIDENED = (12, 1, 24)
-"""The same of narrow elements without whole steps, which are widened one by one: 16 x 16 x 15 in bf16 so 0.46 of the speed of static
-code, which packs it, 9 x 9 x 9 1.44."""
-
 _APART = 64
 """Rows that panels are deeper than a power of two, so that not all of them are in the same sets of a cache: whole vectors of each type."""
 

@@ -187,6 +187,14 @@ def split(handle: Handle, count: int) -> list[Handle]:
     return list(transform.SplitHandleOp([kind] * count, handle, fail_on_payload_too_small=False).operation.results)
 
 
+def for_each(ops: Handle, do: Callable[[Handle], object]) -> None:
+    """Does to one op after the other what wants a single one."""
+    each = transform.ForeachOp([], [ops])
+    with ir.InsertionPoint(each.body):
+        do(each.bodyTargets[0])
+        transform.YieldOp([])
+
+
 def apply(target: Handle, patterns: Callable[[], object], *, cse: bool = False) -> None:
     """Applies to `target`, until nothing changes, the patterns whose pattern ops the function `patterns` builds."""
     op = transform.ApplyPatternsOp(target, apply_cse=cse)
@@ -503,10 +511,7 @@ def keep_accumulators(functions: Handle, *, looped: bool, short_step: bool = Fal
     if not looped:
         return
     if short_step:
-        each = transform.ForeachOp([], [match(functions, "vector.contract")])
-        with ir.InsertionPoint(each.body):
-            _hoist(enclosing_loop(each.bodyTargets[0], exists=False))
-            transform.YieldOp([])
+        for_each(match(functions, "vector.contract"), lambda each: _hoist(enclosing_loop(each, exists=False)))
     else:
         _hoist(enclosing_loop(match(functions, "vector.contract")))
     fold_pads()
@@ -538,11 +543,9 @@ def split_full_tiles(functions: Handle, *, looped: bool) -> None:
     contracts = match(functions, "vector.contract")
     # Packing may read vectors of the same type: what is read here is what the sums start from.
     sums, start = (enclosing_loop(contracts), 3) if looped else (contracts, 2)
-    each = transform.ForeachOp([], [producer(sums, start)])
-    with ir.InsertionPoint(each.regions[0].blocks[0]):
-        read = match(each.regions[0].blocks[0].arguments[0], "vector.transfer_read")
-        ours.tilewright_split_transfer(read)
-        transform.YieldOp([])
+    for_each(
+        producer(sums, start), lambda each: ours.tilewright_split_transfer(match(each, "vector.transfer_read"))
+    )
     ours.tilewright_split_transfer(consumers(sums))
     clean(functions)
 
@@ -589,8 +592,8 @@ def specialize_tiles(
     ours.tilewright_specialize_tiles(loop_handle, unit=unit, whole=whole, masked=masked, once=once)
 
 
-def peel(loop_handle: Handle) -> None:
-    """Splits the last, short step off a loop, so that the others have tiles of static size.
+def peel(loop_handle: Handle) -> Handle:
+    """Splits the last, short step off a loop, so that the others have tiles of static size. Returns it, a loop for now.
 
     Before: ``for i in 0..M step MR: tile of min(MR, M - i) rows``. After::
 
@@ -598,4 +601,4 @@ def peel(loop_handle: Handle) -> None:
         tile of M % MR rows
     """
     kind = transform.OperationType.get("scf.for")
-    loop.loop_peel(kind, transform.AnyOpType.get(), transform.CastOp(kind, loop_handle).output)
+    return loop.loop_peel(kind, transform.AnyOpType.get(), transform.CastOp(kind, loop_handle).output)[1]
