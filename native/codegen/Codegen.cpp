@@ -4,7 +4,12 @@
 
 #include "llvm/ADT/SmallString.h"
 #include "llvm/ADT/StringExtras.h"
+#include "llvm/ADT/StringMap.h"
+#include "llvm/ADT/StringSet.h"
 #include "llvm/AsmParser/Parser.h"
+#include "llvm/CodeGen/MachineFunction.h"
+#include "llvm/CodeGen/MachineFunctionPass.h"
+#include "llvm/CodeGen/Passes.h"
 #include "llvm/IR/DiagnosticHandler.h"
 #include "llvm/IR/DiagnosticInfo.h"
 #include "llvm/IR/DiagnosticPrinter.h"
@@ -43,11 +48,15 @@ void throwFatalError(void *, const char *reason, bool) {
     throw CodegenError(std::string("LLVM cannot compile this: ") + reason);
 }
 
+/// By function, what moves cost from register to register, to the stack and from there, each as often as it runs for a
+/// call by LLVM's guess.
+using Moves = StringMap<double>;
+
 /// Collects errors, and what the register allocator says that its moves cost where `moves` counts them.
 struct DiagnosticCollector final : DiagnosticHandler {
-  DiagnosticCollector(std::string &errors, std::optional<double> &moves) : errors(errors), moves(moves) {}
+  DiagnosticCollector(std::string &errors, Moves *&moves) : errors(errors), moves(moves) {}
 
-  bool isAnyRemarkEnabled() const override { return moves.has_value(); }
+  bool isAnyRemarkEnabled() const override { return moves; }
   bool isMissedOptRemarkEnabled(StringRef pass) const override { return pass == "regalloc"; }
 
   bool handleDiagnostics(const DiagnosticInfo &info) override {
@@ -69,20 +78,19 @@ struct DiagnosticCollector final : DiagnosticHandler {
     for (const DiagnosticInfoOptimizationBase::Argument &said : remark.getArgs()) {
       double cost;
       if (StringRef(said.Key).ends_with("Cost") && !StringRef(said.Val).getAsDouble(cost))
-        *moves += cost;
+        (*moves)[remark.getFunction().getName()] += cost;
     }
   }
 
   std::string &errors;
-  std::optional<double> &moves;
+  Moves *&moves;
 };
 
 /// One module on its way through LLVM. It lives on the heap, because it is leaked when LLVM fails half-way.
 struct Compilation {
   std::string errors;
-  /// Where it is wanted, moves from register to register, to the stack and from there, each as often as it runs for a
-  /// call of its function by LLVM's guess.
-  std::optional<double> moves;
+  /// Where moves are counted, if they are.
+  Moves *moves = nullptr;
   LLVMContext context;
   std::unique_ptr<TargetMachine> machine;
   std::unique_ptr<Module> module;
@@ -183,27 +191,19 @@ private:
   std::lock_guard<std::mutex> lock;
 };
 
-/// LLVM's option to keep few registers in use when it orders instructions, which it reads as it runs: as told while an
-/// instance lives. Others wait that want it otherwise.
+/// LLVM's option to keep few registers in use when it orders instructions, which it reads as it runs: on, but for some
+/// functions while an instance lives that has any. Others wait meanwhile.
 class FewRegisters {
 public:
-  explicit FewRegisters(bool wanted) {
-    if (wanted) {
-      usual = std::shared_lock(mutex());
-    } else {
-      other = std::unique_lock(mutex());
-      set(false);
-    }
+  explicit FewRegisters(bool always) {
+    if (always)
+      shared = std::shared_lock(mutex());
+    else
+      alone = std::unique_lock(mutex());
   }
   ~FewRegisters() {
-    if (other)
+    if (alone)
       set(true);
-  }
-
-private:
-  static std::shared_mutex &mutex() {
-    static std::shared_mutex only;
-    return only;
   }
 
   static void set(bool value) {
@@ -212,11 +212,52 @@ private:
       option->setValue(value);
   }
 
-  std::shared_lock<std::shared_mutex> usual;
-  std::unique_lock<std::shared_mutex> other;
+private:
+  static std::shared_mutex &mutex() {
+    static std::shared_mutex only;
+    return only;
+  }
+
+  std::shared_lock<std::shared_mutex> shared;
+  std::unique_lock<std::shared_mutex> alone;
 };
 
-/// Moves, a call, from which on code is made in both ways: fewer are outside loops.
+/// Sets that option for the function that it runs on.
+class ChooseRegisters final : public MachineFunctionPass {
+public:
+  explicit ChooseRegisters(const StringSet<> &many) : MachineFunctionPass(id), many(many) {}
+
+  bool runOnMachineFunction(MachineFunction &function) override {
+    FewRegisters::set(!many.contains(function.getName()));
+    return false;
+  }
+  void getAnalysisUsage(AnalysisUsage &usage) const override {
+    usage.setPreservesAll();
+    MachineFunctionPass::getAnalysisUsage(usage);
+  }
+
+private:
+  static char id;
+  const StringSet<> &many;
+};
+char ChooseRegisters::id = 0;
+
+/// Passes in which functions, `many`, use as many registers as they like: LLVM has no attribute for that.
+class PassesByFunction final : public legacy::PassManager {
+public:
+  explicit PassesByFunction(const StringSet<> &many) : many(many) {}
+
+  void add(Pass *pass) override {
+    if (pass->getPassID() == &MachineSchedulerID && !many.empty())
+      legacy::PassManager::add(new ChooseRegisters(many));
+    legacy::PassManager::add(pass);
+  }
+
+private:
+  const StringSet<> &many;
+};
+
+/// Moves, a call, from which on a function's code is made in both ways: fewer are outside loops.
 constexpr double worthTwoTries = 64;
 
 /// Loads `ir` and runs `work` on it. When LLVM fails half-way its data is in no state to be destroyed, and stays.
@@ -360,12 +401,11 @@ std::string tilewright::codegen::optimize(const std::string &ir, const Machine &
 }
 
 std::string tilewright::codegen::emit(const std::string &ir, const Machine &machine, Kind kind, bool alignBranches) {
-  double moves = 0;
-  auto emitted = [&](bool few) {
+  auto emitted = [&](const StringSet<> &many, Moves &moves) {
     return guarded(ir, machine, CodeGenOptLevel::Aggressive, [&](Compilation &compilation) {
       SmallString<0> code;
       raw_svector_ostream stream(code);
-      legacy::PassManager passes;
+      PassesByFunction passes(many);
       CodeGenFileType type = kind == Kind::assembly ? CodeGenFileType::AssemblyFile : CodeGenFileType::ObjectFile;
       bool refused;
       {
@@ -374,17 +414,25 @@ std::string tilewright::codegen::emit(const std::string &ir, const Machine &mach
       }
       if (refused)
         throw CodegenError("LLVM cannot write this kind of file for triple \"" + machine.triple + "\"");
-      FewRegisters scheduled(few);
-      compilation.moves = 0;
+      FewRegisters scheduled(/*always=*/many.empty());
+      compilation.moves = &moves;
       passes.run(*compilation.module);
-      moves = *compilation.moves;
       return std::string(code);
     });
   };
-  std::string usual = emitted(/*few=*/true);
-  double ofUsual = moves;
-  if (ofUsual < worthTwoTries || Triple(machine.triple).isAMDGPU())
+  Moves ofUsual, ofOther, last;
+  StringSet<> tried, better;
+  std::string usual = emitted({}, ofUsual);
+  for (const auto &[function, cost] : ofUsual)
+    if (cost >= worthTwoTries)
+      tried.insert(function);
+  if (tried.empty() || Triple(machine.triple).isAMDGPU())
     return usual;
-  std::string other = emitted(/*few=*/false);
-  return moves < ofUsual ? other : usual;
+  std::string other = emitted(tried, ofOther);
+  for (const auto &function : tried)
+    if (ofOther.lookup(function.getKey()) < ofUsual.lookup(function.getKey()))
+      better.insert(function.getKey());
+  if (better.empty() || better.size() == tried.size())
+    return better.empty() ? usual : other;
+  return emitted(better, last);
 }

@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from functools import partial
 
-from tilewright.dims import Dim, divided_by, most
+from tilewright.dims import Dim, divided_by, least, most
 from tilewright.mlir import ir
 from tilewright.mlir.dialects.transform import memref
 from tilewright.schedules import steps
@@ -49,8 +49,8 @@ def unpacked(spec: MatmulSpec, target: Target, blocking: Blocking) -> ir.Module:
 
 
 def _reads_weights(spec: MatmulSpec, target: Target) -> bool:
-    """Whether B is known to be more than L2 holds, and is for any number of rows, which are few, or packing paid."""
-    return spec.dynamic == ("m",) and spec.k * spec.n * spec.b_type.bytes > target.l2.bytes
+    """Whether B is known to be more than L2 holds, and is for rows that are few, or packing paid."""
+    return "m" in spec.dynamic and least(spec.k) * least(spec.n) * spec.b_type.bytes >= target.l2.bytes
 
 
 def register_tiles(

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from math import isqrt
 
 from tilewright.dims import MAX_EXTENT, Dim, most
 from tilewright.schedules.calls import Test
@@ -51,6 +52,11 @@ tile, as each number of rows is code. In f32, of the speed of static code (Zen 5
 _TILE_VECTORS = 4
 """Vectors of columns of a register tile of a B as it lies: of deep products they are in half of L2, or B is packed. 64 x 64 x 8192 in
 f32 1.06 of the speed of static code, and 0.84 where it was left as it lies (Zen 5)."""
+
+_FETCHED_ROWS = 64
+"""Rows up to which a B beyond L2 is prefetched as it lies. Of the speed of static code, so and without, in f32 (Zen 4): 24 x 4096 x 1024
+1.05 and 0.68, 64 x 4096 x 4096 0.98 and 0.83, 48 x 4096 x 2048 0.99 and 0.80, 128 x 4096 x 1024 0.92 and 0.90, 1000 x 1000 x 1000 0.93 and
+1.01; packed 0.61, 0.84, 0.80, 1.00."""
 
 _UNPACKED_ROWS = 128
 """Rows up to which a B that static code streams is left as it lies, where it does not come from memory."""
@@ -153,9 +159,23 @@ def takes_unpacked(spec: MatmulSpec, call: MatmulSpec, target: Target) -> bool:
     and 105.
     """
     few = call.m <= _STREAMED_FEW or spec.widens or pays.is_one_panel(call, target)
+    far = _fetched_rows(spec) >= call.m and min(call.n, call.k) >= _far_side(spec, target)
     # Each few rows go through the columns of a tile once more.
     columns = min(call.n, _TILE_VECTORS * target.lanes(spec.acc_type)) * call.k * spec.b_type.bytes
-    return few or (call.k * call.n < from_memory(spec, target) and columns <= target.l2.bytes // 2)
+    return few or far or (call.k * call.n < from_memory(spec, target) and columns <= target.l2.bytes // 2)
+
+
+def _far_side(spec: MatmulSpec, target: Target) -> int:
+    """Rows and columns from which on a B does not stay in L2, so that it is prefetched."""
+    return ceil_div(isqrt(target.l2.bytes // spec.b_type.bytes), 64) * 64
+
+
+def _fetched_rows(spec: MatmulSpec) -> int:
+    """Rows up to which such a B is prefetched as it lies, as each few rows do it again; none where it is not read in rows.
+
+    Bytes are packed earlier: 16 x 1024 x 1024 in u8 by i8 0.64 of the speed of static code, and 0.92 without prefetches (Zen 4).
+    """
+    return 0 if spec.b_transposed or spec.fused or spec.b_type.bytes == 1 else _FETCHED_ROWS
 
 
 def takes_packed(spec: MatmulSpec, call: MatmulSpec, target: Target) -> bool:
@@ -234,6 +254,10 @@ def unpacked(spec: MatmulSpec, target: Target) -> Iterator[Variant]:
         yield Variant((Test("n", most=2 * half),), {"m": _SHORT_ROWS, "n": 2 * half, "k": 512})
     else:  # Rows of B are short, and are read in longer parts.
         yield Variant((Test("m", 4, _EVEN_ROWS // 2, 4),), {"m": 4, "n": 512, "k": 512})
+    rows = _fetched_rows(spec)
+    if rows:
+        sides = (Test(each, least=_far_side(spec, target)) for each in "nk")
+        yield Variant((Test("m", 2, rows), *sides), {"m": most_rows(target), "n": 512, "k": 512})
     if not spec.widens:  # Narrow elements are packed where rows are many.
         yield tall(spec, target)
     yield Variant((), {"m": most_rows(target), "n": 512, "k": 512})

@@ -160,9 +160,8 @@ def tile_result(op: Handle, sizes: Sequence[Size], spec: MatmulSpec) -> tuple[Ha
     """Tiles by `sizes` (m, n, k) what `match_result` finds, with the product inside. Returns the tile and its loop."""
     if not spec.fused:
         return tile(op, sizes)
-    if spec.prologue_a or spec.prologue_b:
-        return tile_with_product(op, sizes[:2], spec)
-    return tile_with_producers(op, sizes[:2])
+    computed = spec.prologue_a or spec.prologue_b
+    return tile_with_product(op, sizes[:2], spec) if computed else tile_with_producers(op, sizes[:2])
 
 
 def producer(op: Handle, operand: int) -> Handle:
@@ -543,9 +542,7 @@ def split_full_tiles(functions: Handle, *, looped: bool) -> None:
     contracts = match(functions, "vector.contract")
     # Packing may read vectors of the same type: what is read here is what the sums start from.
     sums, start = (enclosing_loop(contracts), 3) if looped else (contracts, 2)
-    for_each(
-        producer(sums, start), lambda each: ours.tilewright_split_transfer(match(each, "vector.transfer_read"))
-    )
+    for_each(producer(sums, start), lambda each: ours.tilewright_split_transfer(match(each, "vector.transfer_read")))
     ours.tilewright_split_transfer(consumers(sums))
     clean(functions)
 
