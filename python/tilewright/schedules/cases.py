@@ -199,7 +199,7 @@ def _case(
     assert narrow is not None, "more tests leave something"
     typical = representative(narrow, variant.typical)
     in_panels = select.is_in_panels(name)
-    for axis in "mn" if in_panels else "":  # Panels of some rows or columns are for all.
+    for axis in "mn" if in_panels and not variant.bounded else "":  # Panels of some rows or columns are for all.
         some, every = getattr(narrow, axis), getattr(spec, axis)
         if isinstance(some, Dim) and isinstance(every, Dim):
             narrow = replace(narrow, **{axis: Dim(max(every.min, 1), every.max, every.multiple)})

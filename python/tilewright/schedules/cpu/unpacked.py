@@ -6,12 +6,12 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from functools import partial
 
-from tilewright.dims import Dim, divided_by, least, most
+from tilewright.dims import Dim, divided_by, most
 from tilewright.mlir import ir
 from tilewright.mlir.dialects.transform import memref
 from tilewright.schedules import steps
 from tilewright.schedules.decisions import Prefetch
-from tilewright.schedules.models import space
+from tilewright.schedules.models import prefetching, space
 from tilewright.schedules.models.blocking import Blocking, ceil_div
 from tilewright.schedules.models.register_tiles import lanes_for, last_lanes
 from tilewright.schedules.steps import batch_loops, knobs, split_k
@@ -42,15 +42,10 @@ def unpacked(spec: MatmulSpec, target: Target, blocking: Blocking) -> ir.Module:
         steps.record(script.functions, unpacked, blocking, target)
         spec, blocking = split_k.take_apart(script, spec, blocking, target.lanes(spec.acc_type))
         batch_loops.take_apart(script, spec)
-        if _reads_weights(spec, target) or (blocking.order and spec.dynamic == ("m",)):
+        if prefetching.reads_weights(spec, target) or (blocking.order and spec.dynamic == ("m",)):
             steps.decide(script.functions, Prefetch("all"))
         register_tiles(script, spec, target, blocking, space.UNPACKED)
     return script.module
-
-
-def _reads_weights(spec: MatmulSpec, target: Target) -> bool:
-    """Whether B is known to be more than L2 holds, and is for rows that are few, or packing paid."""
-    return "m" in spec.dynamic and least(spec.k) * least(spec.n) * spec.b_type.bytes >= target.l2.bytes
 
 
 def register_tiles(

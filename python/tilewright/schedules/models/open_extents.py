@@ -15,6 +15,7 @@ from tilewright.schedules.models.blocking import (
     ceil_div,
     depth,
     even,
+    keeps_b,
     most_rows,
     panel_bytes,
 )
@@ -52,6 +53,11 @@ tile, as each number of rows is code. In f32, of the speed of static code (Zen 5
 _TILE_VECTORS = 4
 """Vectors of columns of a register tile of a B as it lies: of deep products they are in half of L2, or B is packed. 64 x 64 x 8192 in
 f32 1.06 of the speed of static code, and 0.84 where it was left as it lies (Zen 5)."""
+
+_STRIP_ROWS, _STRIP = 128, {"m": 64, "n": 4096, "k": 4096}
+"""Rows up to which blocks of a B of narrow elements beyond L2 are small enough to wait there, and extents of which they have the sizes. Of the
+speed of static code, so and by panels for all (Zen 4): bf16 64 x 4096 x 4096 and 0.83, 32 x 4096 x 4096 and 0.66; u8 by i8 and 0.70,
+and 0.59."""
 
 _FETCHED_ROWS = 64
 """Rows up to which a B beyond L2 is prefetched as it lies. Of the speed of static code, so and without, in f32 (Zen 4): 24 x 4096 x 1024
@@ -114,11 +120,13 @@ class Variant:
         tests: What the extents have to be, where those of the variants before are not.
         typical: Extents for which its sizes are computed; others are large.
         shared: Whether threads share a call of it.
+        bounded: Whether its code is for no other extents, though panels would serve all.
     """
 
     tests: tuple[Test, ...] = ()
     typical: Mapping[str, int] = field(default_factory=dict)
     shared: bool = True
+    bounded: bool = False
 
 
 def from_memory(spec: MatmulSpec, target: Target) -> int:
@@ -158,8 +166,11 @@ def takes_unpacked(spec: MatmulSpec, call: MatmulSpec, target: Target) -> bool:
     Measured on Zen 5 in f32 with A stored transposed, packed and unpacked, in GFLOP/s: 12 x 2048 x 4096 80 and 79, 24 x 2048 x 4096 118
     and 105.
     """
+    far = min(call.n, call.k) >= _far_side(spec, target)
+    if far and spec.widens and call.m > max(_fetched_rows(spec), _STREAMED_FEW):
+        return False
     few = call.m <= _STREAMED_FEW or spec.widens or pays.is_one_panel(call, target)
-    far = _fetched_rows(spec) >= call.m and min(call.n, call.k) >= _far_side(spec, target)
+    far = far and _fetched_rows(spec) >= call.m
     # Each few rows go through the columns of a tile once more.
     columns = min(call.n, _TILE_VECTORS * target.lanes(spec.acc_type)) * call.k * spec.b_type.bytes
     return few or far or (call.k * call.n < from_memory(spec, target) and columns <= target.l2.bytes // 2)
@@ -227,6 +238,9 @@ def packed(spec: MatmulSpec, target: Target) -> Iterator[Variant]:
         yield from (Variant((Test("m", most=rows),), {"m": rows}) for rows in _PACKED_ROWS)
     elif (spec.widens or spec.b_transposed) and not spec.fused:  # Nearly always packed, unlike wide ones in rows.
         lanes = target.lanes(spec.acc_type)
+        if _waits_in_l2(spec, target):
+            sides = (Test(each, least=_far_side(spec, target)) for each in "nk")
+            yield Variant((Test("m", 2, _STRIP_ROWS), *sides), _STRIP, bounded=True)
         panels = (*_PANELS, _WIDE_PANEL) if spec.widens else _PANELS
         for vectors in range(1, _FEW_VECTORS + 1):
             several = min(panels, key=lambda each: ceil_div(vectors, each) * each)
@@ -307,6 +321,8 @@ def packed_sizes(sizes: Blocking, spec: MatmulSpec, target: Target) -> Blocking:
     """
     if spec.fused or spec.b_packed or not isinstance(spec.k, Dim) or target.dot(*spec.multiplied).is_tile:
         return sizes
+    if _waits_in_l2(spec, target) and most(spec.m) <= _STRIP_ROWS and isinstance(spec.m, Dim):
+        return replace(sizes, mc=ceil_div(most(spec.m), sizes.mr) * sizes.mr)
     if sizes.rows_ahead and strips_of_a.are(sizes, most(spec.m)):  # Strips of A have their own depth.
         return sizes
     element = panel_bytes(spec, target)
@@ -318,6 +334,12 @@ def packed_sizes(sizes: Blocking, spec: MatmulSpec, target: Target) -> Blocking:
     nc = max(_PANEL_COLUMNS // sizes.nr, 1) * sizes.nr
     mc, nc = mc if isinstance(spec.m, Dim) else min(mc, sizes.mc), nc if isinstance(spec.n, Dim) else sizes.nc
     return replace(sizes, mr=mr, mc=mc, nc=nc, kc=kc)
+
+
+def _waits_in_l2(spec: MatmulSpec, target: Target) -> bool:
+    """Whether blocks of B can wait in L2 while few rows meet them."""
+    large = replace(spec, batch=(), a_batch=(), b_batch=(), **_STRIP)
+    return spec.widens and {"m", "n", "k"} <= set(spec.dynamic) and keeps_b(large, target)
 
 
 def unpacked_sizes(sizes: Blocking, spec: MatmulSpec, target: Target) -> Blocking:

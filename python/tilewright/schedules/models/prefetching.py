@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from tilewright.dims import least
 from tilewright.schedules.models.sizes import AHEAD, Blocking, ceil_div, held_bytes
 from tilewright.spec import MatmulSpec
 from tilewright.targets.base import Target
@@ -40,6 +41,11 @@ def rows_pay(row_bytes: int, operand_bytes: int | None, target: Target) -> bool:
     """
     held = operand_bytes is not None and operand_bytes < held_bytes(target) // 2
     return row_bytes >= _LONG * target.l1.line and not (held and row_bytes > _PAGE)
+
+
+def reads_weights(spec: MatmulSpec, target: Target) -> bool:
+    """Whether a B of dynamic rows is known to be more than L2 holds: it is for rows that are few, or packing paid."""
+    return "m" in spec.dynamic and least(spec.k) * least(spec.n) * spec.b_type.bytes >= target.l2.bytes
 
 
 def packed(spec: MatmulSpec, target: Target, sizes: Blocking) -> Options:
