@@ -55,9 +55,9 @@ _TILE_VECTORS = 4
 f32 1.06 of the speed of static code, and 0.84 where it was left as it lies (Zen 5)."""
 
 _STRIP_ROWS, _STRIP = 128, {"m": 64, "n": 4096, "k": 4096}
-"""Rows up to which blocks of a B of narrow elements beyond L2 are small enough to wait there, and extents of which they have the sizes. Of the
-speed of static code, so and by panels for all (Zen 4): bf16 64 x 4096 x 4096 and 0.83, 32 x 4096 x 4096 and 0.66; u8 by i8 and 0.70,
-and 0.59."""
+"""Rows up to which blocks of a B of narrow elements beyond L2 are small enough to wait there, and extents of which they have the sizes. Of
+the speed of static code, so and by panels for all (Zen 4): bf16 64 x 4096 x 4096 0.88 and 0.83, 32 x 4096 x 4096 0.82 and 0.66; u8 by i8
+0.83 and 0.70, 0.75 and 0.59."""
 
 _FETCHED_ROWS = 64
 """Rows up to which a B beyond L2 is prefetched as it lies. Of the speed of static code, so and without, in f32 (Zen 4): 24 x 4096 x 1024
