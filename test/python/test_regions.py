@@ -91,7 +91,7 @@ znver4 1x4096x4096 bf16,bf16,f32 nn: unpacked
 znver4 24x2048x4096 f32 tn: packed
 znver4 1000x1x1000 f32 nn: inner_product
 znver4 8x1024x1024 f32 nt: inner_product
-znver4 64x1024x256 f64 nt: packed
+znver4 64x1024x64 f64 nt: packed
 znver4 96x1024x1024 f32 tn: unpacked
 znver4 1200x1024x1024 f32 tn: packed
 neoverse-v1 96x96x96 f32 nn: scalable
@@ -102,7 +102,7 @@ znver5 24x1024x2000 bf16 nt: inner_product
 znver5 64x64x16384 f32 tn: unpacked
 znver5 24x512x2048 f32 tn: unpacked
 znver5 17x33x900 f32 nt: inner_product
-znver5 17x33x500 bf16 nt: packed
+znver5 17x33x100 bf16 nt: packed
 """
 
 

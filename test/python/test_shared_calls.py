@@ -76,7 +76,10 @@ def test_code_that_no_loop_of_is_shared_is_called_by_several_threads():
     plan, text = built(tw.MatmulSpec(ANY, ANY, ANY))
     by_calls = [each for _, each in plan.kernels if each.share == "calls"]
     assert {"unpacked", "inner_product"} <= {each.name for each in by_calls}
-    assert {each.name for _, each in plan.kernels if each.share == "loops" and each.threads > 1} == {"packed"}
+    assert {each.name for _, each in plan.kernels if each.share == "loops" and each.threads > 1} == {
+        "packed",
+        "unpacked",  # of few rows by a large B: a part of its columns could be too few
+    }
     assert sum("_body_part" in line and "llvm.func" in line for line in text.splitlines()) == len(by_calls)
 
 

@@ -38,14 +38,14 @@ ROWS = (
     ),
     Mutant(
         "schedules/models/pays.py",
-        "most_along_k(spec, target) and 2 * lanes * spec.m <= spec.k\n",
-        "most_along_k(spec, target)\n",
+        "_ROWS_A_STEP * spec.k // (lanes * taken))\n",
+        "_ROWS_A_STEP * spec.k // lanes)\n",
         ("test_shape_classes.py",),
     ),
     Mutant(
         "schedules/models/pays.py",
-        "taken == target.dot(spec.a_type.name, spec.b_type.name).depth else _FEW_ROWS",
-        "taken else _FEW_ROWS",
+        "taken != usual.depth:",
+        "not taken:",
         ("test_shape_classes.py",),
     ),
     Mutant(

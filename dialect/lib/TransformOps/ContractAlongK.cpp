@@ -247,10 +247,11 @@ private:
 
   int64_t inBlock() { return options.getBlocks().value_or(0) / sum.getIntOrFloatBitWidth(); }
 
-  /// Whether there are several sums, and a vector has whole blocks, whose number can be halved until there is one.
+  /// Whether a vector has whole blocks, whose number can be halved until there is one. One sum alone is added up so too: what it
+  /// is does not depend on how many there are.
   bool hasBlocks() {
     int64_t size = inBlock();
-    return rows * columns > 1 && size > 1 && llvm::isPowerOf2_64(size) && lanes % size == 0 &&
+    return size > 1 && llvm::isPowerOf2_64(size) && lanes % size == 0 &&
            llvm::isPowerOf2_64(lanes / size);
   }
 

@@ -10,12 +10,15 @@
 using namespace mlir;
 using namespace tilewright;
 
-/// The least shape that `value`, of which some extents may not be known, surely fits; nothing when there is none.
-static std::optional<SmallVector<int64_t>> boundsOf(Value value) {
+/// The least shape that `value`, of which some extents may not be known, surely fits, or which `most` says that it does; nothing
+/// when there is none.
+static std::optional<SmallVector<int64_t>> boundsOf(Value value, std::optional<ArrayRef<int64_t>> most) {
   SmallVector<int64_t> bounds;
   for (auto [dim, size] : llvm::enumerate(cast<RankedTensorType>(value.getType()).getShape())) {
     FailureOr<int64_t> bound = size;
-    if (ShapedType::isDynamic(size))
+    if (ShapedType::isDynamic(size) && most)
+      bound = (*most)[dim];
+    else if (ShapedType::isDynamic(size))
       bound =
           ValueBoundsConstraintSet::computeConstantBound(presburger::BoundType::UB, {value, static_cast<int64_t>(dim)},
                                                          /*stopCondition=*/nullptr, /*closedUB=*/true);
@@ -50,7 +53,8 @@ DiagnosedSilenceableFailure StageOp::applyToOne(transform::TransformRewriter &re
   unsigned index = getOperand();
   auto type = op && index < target->getNumOperands() ? dyn_cast<RankedTensorType>(target->getOperand(index).getType())
                                                      : nullptr;
-  auto bounds = type && type.getRank() == 2 ? boundsOf(target->getOperand(index)) : std::nullopt;
+  bool isMatrix = type && type.getRank() == 2 && (!getMost() || getMost()->size() == 2);
+  auto bounds = isMatrix ? boundsOf(target->getOperand(index), getMost()) : std::nullopt;
   if (!bounds) {
     DiagnosedSilenceableFailure failure = emitSilenceableError()
                                           << "expected a linalg op whose operand number " << index

@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from tilewright import scaling
-from tilewright.dims import Dim, Extent
+from tilewright.dims import MAX_EXTENT, Dim, Extent
 from tilewright.dtypes import DType
 from tilewright.mlir import ir
 from tilewright.mlir.dialects import arith, func, linalg, tensor
@@ -82,7 +82,8 @@ def build(spec: MatmulSpec, context: ir.Context) -> ir.Module:
             with ir.InsertionPoint(function.add_entry_block()):
                 a, b, *further, c = function.arguments
                 further, scalars = further[: len(spec.further)], further[len(spec.further) :]
-                a, b = bounds.within(a, {-1: spec.k}), bounds.within(b, {-2: spec.k, -1: spec.n})
+                if isinstance(spec.k, Dim) and spec.k.max < MAX_EXTENT:
+                    a, b = bounds.deep(a, spec.k, -1), bounds.deep(b, spec.k, -2)
                 func.return_([_result(*prologues.applied(a, b, further, spec), scalars, c, spec)])
     return module
 

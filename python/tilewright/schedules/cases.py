@@ -99,7 +99,8 @@ def _tiny(spec: MatmulSpec, target: Target) -> Iterator[_Rule]:
     lanes = target.lanes(spec.acc_type)
     for rows, vectors, depth in open_extents.TINY:
         columns = max(vectors // 2 * lanes + 1, 2), vectors * lanes
-        tests = (Test("m", 1, rows), Test("n", *columns), Test("k", 1, depth))
+        step = target.dots(*spec.multiplied)[-1].step if spec.widens and spec.fused else 1
+        tests = (Test("m", 1, rows), Test("n", *columns), Test("k", step, depth, step))
         narrow = narrowed(spec, tests)
         if narrow is not None and narrow.dynamic and open_extents.tile_of_all(narrow, target):
             yield (), name, Variant(tests, {"m": rows, "n": columns[1], "k": depth}, shared=False)

@@ -9,7 +9,7 @@ def Tilewright_StageOp : Tilewright_TransformEachOp<"stage"> {
   let summary = "Moves an operand to a buffer of its own, whose rows are a little longer";
   let description = [{
     Gives a linalg op a copy of its operand number `operand`, a two-dimensional tensor, in a new tensor of its size, or, where
-    that is not known, of the least size that it surely fits, of
+    that is not known, of `most` rows and columns, or of the least size that it surely fits, of
     which each row is `gap` elements longer. Rows a power of two apart lie in the same set of a cache, where they push each
     other out; in the new tensor they do not, as long as `gap` elements fill an odd number of lines.
 
@@ -37,9 +37,10 @@ def Tilewright_StageOp : Tilewright_TransformEachOp<"stage"> {
     transposed.
   }];
   let arguments = (ins TransformHandleTypeInterface:$target, ConfinedAttr<I64Attr, [IntNonNegative]>:$operand,
-                       ConfinedAttr<I64Attr, [IntNonNegative]>:$gap, UnitAttr:$transposed);
+                       ConfinedAttr<I64Attr, [IntNonNegative]>:$gap, UnitAttr:$transposed,
+                       OptionalAttr<DenseI64ArrayAttr>:$most);
   let results = (outs);
-  let assemblyFormat = "(`transposed` $transposed^)? $target `operand` $operand `gap` $gap attr-dict `:` type($target)";
+  let assemblyFormat = "(`transposed` $transposed^)? $target `operand` $operand `gap` $gap (`most` $most^)? attr-dict `:` type($target)";
 }
 
 #endif // TILEWRIGHT_TRANSFORMOPS_STAGING_TD

@@ -36,11 +36,12 @@ def nodes(cases: Sequence[Sequence[Test]], bounds: Bounds) -> tuple[list[Node], 
         cases: The tests of each case, the first of which is taken that a call passes all of; the last has to be passed by every call.
         bounds: The least and the most that each extent can be.
     """
-    diagram = _Diagram()
+    known = _Known(bounds)
+    diagram = _Diagram(known)
     left = tuple(
         (number, tuple(each for test in tests for each in _single(test))) for number, tests in enumerate(cases)
     )
-    start = diagram.add(left, _Known(bounds))
+    start = diagram.add(left, known)
     return diagram.nodes, start
 
 
@@ -90,10 +91,14 @@ class _Known:
 
 
 class _Diagram:
-    """Makes nodes; what is left to find out in the same way has one."""
+    """Makes nodes; what is left to find out in the same way has one.
 
-    def __init__(self) -> None:
+    A node goes by what is known of every call, and not by what was compared on one way to it: there may be other ways.
+    """
+
+    def __init__(self, known: _Known) -> None:
         self.nodes: list[Node] = []
+        self._known = known
         self._made: dict[_Left, int] = {}
 
     def add(self, left: _Left, known: _Known) -> int:
@@ -106,8 +111,9 @@ class _Diagram:
             # Tests of the same extents as this case's; of those the one that rules out most cases for a small call, for which time counts.
             looked_at = {each.extents for each in tests}
             every = dict.fromkeys(each for _, others in left for each in others if each.extents in looked_at)
-            test = min(every, key=lambda each: len(_open(left, known.after(each, passed=each.holds(*_SMALL)))))
-            passed, failed = (self.add(left, known.after(test, passed=holds)) for holds in (True, False))
+            after = self._known.after
+            test = min(every, key=lambda each: len(_open(left, after(each, passed=each.holds(*_SMALL)))))
+            passed, failed = (self.add(left, after(test, passed=holds)) for holds in (True, False))
             self._made[left] = len(self.nodes)
             self.nodes.append(Node(test, passed, failed))
         return self._made[left]

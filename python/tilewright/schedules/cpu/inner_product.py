@@ -13,7 +13,6 @@ from tilewright.errors import ScheduleError
 from tilewright.mlir import ir
 from tilewright.schedules import steps
 from tilewright.schedules.cpu import unpacked
-from tilewright.schedules.decisions import Prefetch
 from tilewright.schedules.models import code_tables, far_columns, few_columns, space
 from tilewright.schedules.models.blocking import Blocking, row_gap
 from tilewright.schedules.steps import along_k, batch_loops, knobs, split_k
@@ -48,9 +47,7 @@ def inner_product(spec: MatmulSpec, target: Target, blocking: Blocking) -> ir.Mo
     Where `far_columns` says so, the nr columns of a tile are N/nr apart. Of few columns, rows are the outer loop: A is read once. With
     `blocking.order` the loops are the other way round.
     """
-    # What is done to the sums of a batch hides how many columns there can be.
-    any_number = most(spec.n) == MAX_EXTENT or (isinstance(spec.n, Dim) and spec.batch and spec.fused)
-    if not spec.b_transposed and (any_number or most(spec.k) == MAX_EXTENT):
+    if not spec.b_transposed and MAX_EXTENT in (most(spec.n), most(spec.k)):
         raise ScheduleError(
             f"{spec} has columns of B of any number or length",
             where="strategy inner_product",
@@ -65,7 +62,7 @@ def inner_product(spec: MatmulSpec, target: Target, blocking: Blocking) -> ir.Mo
         staged = spec.b_packed or not spec.b_transposed
         few = few_columns.pays(spec, target) or (staged and isinstance(spec.n, Dim))
         if few and spec.dynamic:
-            steps.decide(functions, Prefetch("all"))
+            steps.prefetch_all(functions)
         dot = target.dot_along_k(spec.a_type.name, spec.b_type.name)
         table = code_tables.table(spec, target)
         step = lanes * (1 if dot is None else dot.depth) if table is None else table.block
@@ -77,7 +74,8 @@ def inner_product(spec: MatmulSpec, target: Target, blocking: Blocking) -> ir.Mo
         if staged:
             one = spec.n == 1
             gap = 0 if one else row_gap(target, spec.b_type)
-            steps.stage(steps.match_product(functions, spec), 1, gap=gap, transposed=not one)
+            sizes = [most(spec.k), most(spec.n)]
+            steps.stage(steps.match_product(functions, spec), 1, gap=gap, transposed=not one, most=sizes)
         if table is not None:
             along_k.reorder(steps.match_product(functions, spec), table)
         result = batch_loops.match_result(script, spec)

@@ -15,8 +15,7 @@ from tilewright import groups
 from tilewright.dims import MAX_EXTENT, Dim, most
 from tilewright.mlir import ir
 from tilewright.schedules import steps
-from tilewright.schedules.decisions import Prefetch
-from tilewright.schedules.models import parts, prefetching, space
+from tilewright.schedules.models import parts, space
 from tilewright.schedules.models.blocking import Blocking, ceil_div, keeps_c, stages_c
 from tilewright.schedules.models.lone_panel import reads_a
 from tilewright.schedules.steps import batch_loops, knobs, row_blocks, split_k, staged_sums
@@ -124,8 +123,8 @@ def packed(spec: MatmulSpec, target: Target, blocking: Blocking) -> ir.Module:
     m, n, k = ((_MANY if isinstance(extent, Dim) else extent) for extent in (spec.m, spec.n, spec.k))
     with steps.script() as script:
         steps.record(script.functions, packed, replace(p, parts=sizes.parts), target)
-        if isinstance(spec.n, Dim) and prefetching.reads_weights(spec, target):
-            steps.decide(script.functions, Prefetch("all"))
+        if isinstance(spec.n, Dim):
+            steps.prefetch_weights(script.functions, spec, target)
         split_k.take_apart(script, given, sizes, target.lanes(spec.acc_type))
         staged = stages_c(spec, target, p)
         size = knobs.sizes(space.PACKED, whole, target, p, script.functions, padded=not staged, unit_of_k=step)

@@ -13,7 +13,6 @@ from tilewright.mlir import ir
 from tilewright.mlir.dialects.transform import tensor
 from tilewright.schedules import steps
 from tilewright.schedules.cpu.unpacked import register_tiles, tile_with_zeros
-from tilewright.schedules.decisions import Prefetch
 from tilewright.schedules.models.blocking import Blocking, row_gap
 from tilewright.schedules.steps import batch_loops
 from tilewright.spec import MatmulSpec
@@ -36,7 +35,7 @@ def strips(script: steps.Script, spec: MatmulSpec, target: Target, blocking: Blo
     Of a batch, the loops over its entries are around all of that.
     """
     p, lanes, functions = blocking, target.lanes(spec.acc_type), script.functions
-    steps.decide(functions, Prefetch("all"))
+    steps.prefetch_all(functions)
     batch_loops.take_apart(script, spec)
     tile, beta = batch_loops.match_result(script, spec), spec.beta == 1 and not spec.fused
     if spec.fused:

@@ -10,8 +10,7 @@ from tilewright.dims import Dim, divided_by, most
 from tilewright.mlir import ir
 from tilewright.mlir.dialects.transform import memref
 from tilewright.schedules import steps
-from tilewright.schedules.decisions import Prefetch
-from tilewright.schedules.models import prefetching, space
+from tilewright.schedules.models import space
 from tilewright.schedules.models.blocking import Blocking, ceil_div
 from tilewright.schedules.models.register_tiles import lanes_for, last_lanes
 from tilewright.schedules.steps import batch_loops, knobs, split_k
@@ -42,8 +41,9 @@ def unpacked(spec: MatmulSpec, target: Target, blocking: Blocking) -> ir.Module:
         steps.record(script.functions, unpacked, blocking, target)
         spec, blocking = split_k.take_apart(script, spec, blocking, target.lanes(spec.acc_type))
         batch_loops.take_apart(script, spec)
-        if prefetching.reads_weights(spec, target) or (blocking.order and spec.dynamic == ("m",)):
-            steps.decide(script.functions, Prefetch("all"))
+        steps.prefetch_weights(script.functions, spec, target)
+        if blocking.order and spec.dynamic == ("m",):
+            steps.prefetch_all(script.functions)
         register_tiles(script, spec, target, blocking, space.UNPACKED)
     return script.module
 
@@ -65,7 +65,8 @@ def register_tiles(
     step = next(each for each in (dot.step, dot.least, 1) if divided_by(spec.k, each) and (open_k or p.kc % each == 0))
     # The last, short step of a block of all of K is done in the type of the sum.
     short_step = not (open_k or spec.deterministic) and step < dot.least < spec.k <= p.kc
-    single = open_k and not spec.deterministic and step < dot.least
+    # Of a dynamic K, what is left is a loop of single steps, which what is done to the sums would have to come after.
+    single = open_k and not (spec.deterministic or spec.fused) and step < dot.least
     if short_step or single:
         step = dot.least
     size_of = knobs.sizes(axes, spec, target, p, script.functions, unit_of_k=step)

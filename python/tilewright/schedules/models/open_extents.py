@@ -206,8 +206,8 @@ def takes_packed(spec: MatmulSpec, call: MatmulSpec, target: Target) -> bool:
 
 
 def _copies_few(spec: MatmulSpec) -> bool:
-    """Whether there is code that copies a few columns of B: what is done to the sums of a batch hides how many there are."""
-    return not spec.b_transposed and pays.is_plain(spec) and not (spec.batch and spec.fused)
+    """Whether there is code that copies a few columns of B."""
+    return not spec.b_transposed and pays.is_plain(spec)
 
 
 def along_k(spec: MatmulSpec, target: Target) -> Iterator[Variant]:

@@ -10,7 +10,7 @@ from math import prod
 from tilewright.build.usedef import body, in_block
 from tilewright.mlir import ir
 from tilewright.mlir.dialects import transform
-from tilewright.mlir.dialects.transform import structured
+from tilewright.mlir.dialects.transform import structured, vector
 from tilewright.payload.modules.chains import PACKS
 from tilewright.payload.modules.contractions import axes
 from tilewright.payload.modules.open_extents import OPEN
@@ -107,7 +107,7 @@ def schedule(found: Sequence[Nest], numbers: Collection[int]) -> ir.Module | Non
                 _schedule(op, found[number])
         steps.clean(script.functions)
         steps.keep_partial_sums(script.functions)
-        steps.drop_unit_dimensions(script.functions)
+        _drop_unit_dimensions(script.functions)
     return script.module
 
 
@@ -267,3 +267,20 @@ def _tiled(op: steps.Handle, nest: Nest, dimension: int, size: int) -> steps.Han
 
 def _replaced(extents: tuple[int, ...], dimension: int, extent: int) -> tuple[int, ...]:
     return tuple(extent if each == dimension else value for each, value in enumerate(extents))
+
+
+def _drop_unit_dimensions(functions: steps.Handle) -> None:
+    """Takes dimensions of extent one out of vectors, and turns reductions of rows into horizontal ones."""
+
+    def patterns() -> None:
+        vector.apply_patterns_vector_drop_unit_dims_with_shape_cast()
+        transform.apply_patterns_canonicalization()
+
+    def reductions() -> None:
+        vector.apply_patterns_vector_lower_multi_reduction(
+            lowering_strategy=vector.VectorMultiReductionLowering.InnerReduction
+        )
+
+    steps.apply(functions, patterns)
+    steps.apply(functions, reductions)
+    steps.clean(functions)

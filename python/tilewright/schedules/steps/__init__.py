@@ -20,6 +20,7 @@ from tilewright.mlir.dialects import transform
 from tilewright.mlir.dialects.transform import loop, structured, tensor, vector
 from tilewright.mlir.dialects.transform import tilewright as ours
 from tilewright.schedules import decisions
+from tilewright.schedules.models import prefetching
 from tilewright.schedules.models.blocking import Blocking
 from tilewright.spec import MatmulSpec
 from tilewright.targets.base import Target
@@ -109,6 +110,17 @@ def decide(op: Handle, decision: decisions.Decision) -> None:
     Before: ``linalg.matmul ...``. After: ``linalg.matmul {tilewright.product = #tilewright.scalable_tiles<mr = 8, ...>} ...``.
     """
     ours.tilewright_annotate(op, decisions.attribute(decision))
+
+
+def prefetch_all(functions: Handle) -> None:
+    """Has all operands prefetched by software, also those of dynamic extents: ``func.func ... {tilewright.prefetch = ...}``."""
+    decide(functions, decisions.Prefetch("all"))
+
+
+def prefetch_weights(functions: Handle, spec: MatmulSpec, target: Target) -> None:
+    """The same, where a B that comes from beyond L2 meets rows that only a call counts."""
+    if prefetching.reads_weights(spec, target):
+        prefetch_all(functions)
 
 
 def match(root: Handle, name: str, *, result_type: ir.Type | None = None) -> Handle:
@@ -277,8 +289,10 @@ def split_sum(op: Handle, sizes: Sequence[int]) -> Handle:
     return structured.TileReductionUsingForOp([kind], kind, kind, kind, op, tile_sizes=list(sizes)).results[-1]
 
 
-def stage(op: Handle, operand: int, gap: int, *, transposed: bool = False) -> None:
+def stage(op: Handle, operand: int, gap: int, *, transposed: bool = False, most: Sequence[int] | None = None) -> None:
     """Gives a matmul its operand number `operand` (0: A, 1: B, 2: C) in a buffer whose rows are `gap` elements longer, or are its columns.
+
+    It has at most as many rows and columns as `most` says; None where the payload tells.
 
     Before: ``C += A * B``. After, with operand 2::
 
@@ -291,7 +305,7 @@ def stage(op: Handle, operand: int, gap: int, *, transposed: bool = False) -> No
         S[j, k] = B[k, j] (rows of K + gap)
         C[i, j] += A[i, k] * S[j, k]
     """
-    ours.tilewright_stage(op, operand, gap, transposed=transposed or None)
+    ours.tilewright_stage(op, operand, gap, transposed=transposed or None, most=most)
 
 
 def vectorize_elements(functions: Handle, name: str, rows: int, columns: int, width: int) -> None:
@@ -453,23 +467,6 @@ def vectorize_product(op: Handle, functions: Handle, spec: MatmulSpec) -> None:
         vector.apply_patterns_vector_sink_ops()
 
     apply(functions, patterns)
-
-
-def drop_unit_dimensions(functions: Handle) -> None:
-    """Takes dimensions of extent one out of vectors, and turns reductions of rows into horizontal ones."""
-
-    def patterns() -> None:
-        vector.apply_patterns_vector_drop_unit_dims_with_shape_cast()
-        transform.apply_patterns_canonicalization()
-
-    def reductions() -> None:
-        vector.apply_patterns_vector_lower_multi_reduction(
-            lowering_strategy=vector.VectorMultiReductionLowering.InnerReduction
-        )
-
-    apply(functions, patterns)
-    apply(functions, reductions)
-    clean(functions)
 
 
 def keep_partial_sums(functions: Handle) -> None:
