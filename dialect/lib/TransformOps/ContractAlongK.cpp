@@ -247,12 +247,11 @@ private:
 
   int64_t inBlock() { return options.getBlocks().value_or(0) / sum.getIntOrFloatBitWidth(); }
 
-  /// Whether a vector has whole blocks, whose number can be halved until there is one. One sum alone is added up so too: what it
-  /// is does not depend on how many there are.
+  /// Whether a vector has whole blocks, whose number can be halved until there is one. One sum alone is added up so
+  /// too: what it is does not depend on how many there are.
   bool hasBlocks() {
     int64_t size = inBlock();
-    return size > 1 && llvm::isPowerOf2_64(size) && lanes % size == 0 &&
-           llvm::isPowerOf2_64(lanes / size);
+    return size > 1 && llvm::isPowerOf2_64(size) && lanes % size == 0 && llvm::isPowerOf2_64(lanes / size);
   }
 
   /// The sums of the elements of each vector, of as many at a time as a block has elements: of each row of the result,

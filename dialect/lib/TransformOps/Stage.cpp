@@ -10,8 +10,8 @@
 using namespace mlir;
 using namespace tilewright;
 
-/// The least shape that `value`, of which some extents may not be known, surely fits, or which `most` says that it does; nothing
-/// when there is none.
+/// The least shape that `value`, of which some extents may not be known, surely fits, or which `most` says that it
+/// does; nothing when there is none.
 static std::optional<SmallVector<int64_t>> boundsOf(Value value, std::optional<ArrayRef<int64_t>> most) {
   SmallVector<int64_t> bounds;
   for (auto [dim, size] : llvm::enumerate(cast<RankedTensorType>(value.getType()).getShape())) {
