@@ -170,10 +170,10 @@ def takes_unpacked(spec: MatmulSpec, call: MatmulSpec, target: Target) -> bool:
     if far and spec.widens and call.m > max(_fetched_rows(spec), _STREAMED_FEW):
         return False
     few = call.m <= _STREAMED_FEW or spec.widens or pays.is_one_panel(call, target)
-    far = far and _fetched_rows(spec) >= call.m
     # Each few rows go through the columns of a tile once more.
     columns = min(call.n, _TILE_VECTORS * target.lanes(spec.acc_type)) * call.k * spec.b_type.bytes
-    return few or far or (call.k * call.n < from_memory(spec, target) and columns <= target.l2.bytes // 2)
+    fetched = far and call.m <= _fetched_rows(spec)
+    return few or fetched or (call.k * call.n < from_memory(spec, target) and columns <= target.l2.bytes // 2)
 
 
 def _far_side(spec: MatmulSpec, target: Target) -> int:

@@ -21,8 +21,7 @@ memory, 32768 x 8 x 512 went from 58 to 101 GFLOP/s in f32, from 82 to 200 in bf
 this limit, from 99 to 86 (Zen 5)."""
 _PAGE = 4096
 """Bytes of a row of A up to which the hardware stops at its end before it has run far ahead. It follows longer ones well enough from the
-last-level cache: with prefetches, 2048 x 8 x 2048 in f32 lost a tenth (Zen 5). That is half of the cache, where it is shared too much to
-count on: with them it gained a third (Zen 4)."""
+last-level cache: with prefetches, 2048 x 8 x 2048 in f32 lost a tenth (Zen 5)."""
 _DISTANCES = (0, 2, AHEAD, 16)
 """KiB that a stream may be prefetched ahead."""
 _AHEAD_SHARE = 1 / 4
@@ -39,12 +38,12 @@ def rows_pay(row_bytes: int, operand_bytes: int | None, target: Target) -> bool:
 
     None are the bytes of an operand that is larger than any cache.
     """
-    held = operand_bytes is not None and operand_bytes < held_bytes(target) // 2
+    held = operand_bytes is not None and operand_bytes <= held_bytes(target) // 2
     return row_bytes >= _LONG * target.l1.line and not (held and row_bytes > _PAGE)
 
 
 def reads_weights(spec: MatmulSpec, target: Target) -> bool:
-    """Whether a B of dynamic rows is known to be more than L2 holds: it is for rows that are few, or packing paid."""
+    """Whether a B of dynamic rows is known to fill L2 or more: it is for rows that are few, or packing paid."""
     return "m" in spec.dynamic and least(spec.k) * least(spec.n) * spec.b_type.bytes >= target.l2.bytes
 
 

@@ -54,9 +54,9 @@ class Script:
 
 @contextmanager
 def script(*, consumes: bool = False) -> Iterator[Script]:
-    """Opens a module with the named sequence ``@__transform_main``, whose steps, if it `consumes`, may replace the payload's module itself.
+    """Opens a module with the named sequence ``@__transform_main``, which ``--transform-interpreter`` runs.
 
-    ``--transform-interpreter`` runs it. Needs an active `ir.Context`.
+    `consumes` says that a step replaces the payload's module itself. Needs an active `ir.Context`.
     """
     # Upstream annotates its context manager as the iterator that it is made from.
     tracebacks = cast("AbstractContextManager[None]", ir.loc_tracebacks(max_depth=_TRACEBACK_FRAMES))
