@@ -19,11 +19,9 @@ from tilewright.runtime.kernel import Kernel
 from tilewright.spec import MatmulSpec
 from tilewright.targets import Target
 from tilewright.tuning import product
-from tilewright.tuning.race import Race, Times
+from tilewright.tuning.race import WORTH, Race, Times
 
 RUNS = 2
-NEARLY = 0.02
-"""A difference of two choices that both searches may call a tie."""
 
 
 def main() -> int:
@@ -74,7 +72,7 @@ def _compared(spec: MatmulSpec, target: Target, first: Trial, second: Trial) -> 
     if _choice(first) == _choice(second):
         return "same", 1.0
     times: Times = Race(_kernel(spec, target, first)).time(_kernel(spec, target, second), final=True)
-    is_tied = times.verdict == "tied" or abs(times.gain - 1) <= NEARLY
+    is_tied = times.verdict == "tied" or 1 / WORTH <= times.gain <= WORTH  # Neither would be taken in the other's place.
     return "tied" if is_tied else "other", times.gain
 
 

@@ -44,6 +44,7 @@ def cycles(spec: MatmulSpec, target: Target, name: str, sizes: Blocking) -> floa
         lanes=lanes,
         padded=select.is_in_panels(name),
         rows=dot.rows,
+        steps=ceil_div(min(k, sizes.kc), max(dot.depth, 1)),
     )
     return tile * ceil_div(k, max(dot.depth, 1)) + _SEEN * bytes_
 

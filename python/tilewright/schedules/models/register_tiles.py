@@ -51,6 +51,12 @@ _B_COST = 1 / 6
 240 x 240 x 240 in f32, in GFLOP/s: 6 x 2 vectors 93.5, 4 x 3 93.9, 5 x 2 93.3, 4 x 2 91.6, 3 x 3 88.8, 2 x 5 85.2, 2 x 4 85.0.
 A level's cores may start four operations a cycle, of which loads take some: llvm-mca has 6 x 2 at 83 % of Haswell's bound."""
 
+_STORED, _STORE_CYCLES, _STORING_STEPS = 12, 6, 16
+"""Vectors that a core stores at once while it multiplies, where they go through its units in several passes; cycles that each further
+one of a tile takes longer; and the steps below which it is the less, as all tiles then wait for their stores. Measured on Zen 4, 192 x 192, in GFLOP/s, by vectors of sums: f32, unpacked, K 16, 32, 64 and 128, 4 x 3 110,
+113, 115, 116; 4 x 4 104, 109, 115, 115; 6 x 4 103, 105, 112, 114; 12 x 2 100, 103, 113, 114; u8 by i8, packed, K 32, 64, 128, 256, 3 x 4
+376, 411, 431, 437; 4 x 4 322, 373, 415, 429; 6 x 4 314, 386, 393, 429. Half vectors, or half as many stores, took no time."""
+
 _LOAD_OPERATIONS = 2
 """Micro-operations of a load with its share of the counters and addresses of the loop, of a target whose `issue_per_cycle` is known.
 LLVM's model of neoverse-n1 has 14 x 4 sums of f32 at 7.8 cycles a step, and 8 x 8 at 8.0."""
@@ -90,11 +96,19 @@ def register_tiles(
 
 
 def tile_cycles(
-    target: Target, mr: int, vectors: int, lanes: int = 1, rows: int = 1, *, waits: Waiting | None = None
+    target: Target,
+    mr: int,
+    vectors: int,
+    lanes: int = 1,
+    rows: int = 1,
+    *,
+    waits: Waiting | None = None,
+    steps: int = 0,
 ) -> float:
     """Cycles of one step over k of a register tile: the multiply-adds, their latency or the loads, whichever is slowest.
 
-    An instruction that multiplies several `rows` at once has as many columns of B in a register. The core `waits` for a B from L2.
+    An instruction that multiplies several `rows` at once has as many columns of B in a register. The core `waits` for a B from L2. Where
+    the number of `steps` is known, their part of what storing the sums takes is counted.
     """
     loads = (mr / lanes if target.by_lane else mr) + vectors
     if rows > 1:
@@ -109,7 +123,8 @@ def tile_cycles(
     if waits is not None:
         late = max(0, vectors - busy / waits.vector)
         return longest + waits.load * loads / target.loads_per_cycle + waits.unhidden * late
-    return longest + _LOAD_COST * loads / target.loads_per_cycle
+    burst = max(0, mr * vectors - _STORED) * _STORE_CYCLES if steps and target.passes > 1 else 0
+    return longest + _LOAD_COST * loads / target.loads_per_cycle + burst / max(steps, _STORING_STEPS)
 
 
 def lanes_for(spec: MatmulSpec, target: Target, *, narrowed: bool = True) -> int:
@@ -203,11 +218,12 @@ def result_cycles(
     ends_narrow: bool = False,
     waits: Waiting | None = None,
     odd: float = 0.0,
+    steps: int = 0,
 ) -> float:
     """Cycles of one step over k of an m x n result in register tiles of mr x nr.
 
-    With `padded`, short tiles take as long as full ones; otherwise as long as a tile of their rows and vectors. `rows` as for
-    `tile_cycles`. A vector of a B from beyond L2 takes `far` more, where tiles are not padded. With `ends_narrow`, the last columns
+    With `padded`, short tiles take as long as full ones; otherwise as long as a tile of their rows and vectors. `rows` and `steps`
+    as for `tile_cycles`. A vector of a B from beyond L2 takes `far` more, where tiles are not padded. With `ends_narrow`, the last columns
     are a part of a vector where they fit in; the core `waits` for a B of several strips, or of few rows. A vector of
     C takes `odd` more where tiles have an odd number of them side by side.
     """
@@ -217,7 +233,7 @@ def result_cycles(
     if nr >= n or nr // lanes % 2 == 0:
         odd = 0.0
     if padded:
-        cost = tile_cycles(target, mr, nr // lanes, lanes, rows, waits=waits)
+        cost = tile_cycles(target, mr, nr // lanes, lanes, rows, waits=waits, steps=steps)
         return ceil_div(max(m, 1), mr) * ceil_div(max(n, 1), nr) * (cost + odd * mr * (nr // lanes))
 
     def cycles(height: int, columns: int) -> float:
@@ -225,7 +241,8 @@ def result_cycles(
         if ends_narrow and columns * target.passes <= lanes:
             core = _issuing(target, target.passes)
         vectors = ceil_div(columns, lanes)
-        return tile_cycles(core, height, vectors, lanes, rows, waits=waits) + far * vectors + odd * height * vectors
+        cost = tile_cycles(core, height, vectors, lanes, rows, waits=waits, steps=steps)
+        return cost + far * vectors + odd * height * vectors
 
     return sum(
         down * across * cycles(height, columns) for down, height in _parts(m, mr) for across, columns in _parts(n, nr)
@@ -251,12 +268,13 @@ def register_tile(
     ends_narrow: bool = False,
     waits: Waiting | None = None,
     odd: float = 0.0,
+    steps: int = 0,
 ) -> tuple[int, int]:
     """The register tile with which an m x n result takes the fewest cycles, as `result_cycles` counts them.
 
     With `nr`, the best of that many columns; with `lanes`, of vectors of that many; `most` rows at most, a multiple of
-    `rows`; `fused` and `held` as for `register_tiles`; `far`, `ends_narrow`, `waits` and `odd` as for `result_cycles`. With several
-    `products` of the same rows, each has so many columns.
+    `rows`; `fused` and `held` as for `register_tiles`; `far`, `ends_narrow`, `waits`, `odd` and `steps` as for `result_cycles`. With
+    several `products` of the same rows, each has so many columns.
     """
     lanes = lanes or target.lanes(element)
 
@@ -265,7 +283,7 @@ def register_tile(
         # Loads that hide take no time, and are better saved all the same.
         second = sides / size if target.issue_per_cycle else -size
         how = {"lanes": lanes, "padded": padded, "rows": rows, "far": far, "ends_narrow": ends_narrow, "waits": waits}
-        return result_cycles(target, m, n * products, tile, **how, odd=odd), second
+        return result_cycles(target, m, n * products, tile, **how, odd=odd, steps=steps), second
 
     fitting = (
         tile
