@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// RUN: tilewright-opt %s -pass-pipeline='builtin.module(func.func(tilewright-prefetch-streams{cache-bytes=65536 last-level-bytes=262144}))' -split-input-file | FileCheck %s
-// RUN: tilewright-opt %s -pass-pipeline='builtin.module(func.func(tilewright-prefetch-streams{cache-bytes=65536 last-level-bytes=262144 ahead-bytes=16384}))' -split-input-file | FileCheck %s --check-prefix=FAR
-// RUN: tilewright-opt %s -pass-pipeline='builtin.module(func.func(tilewright-prefetch-streams{cache-bytes=65536 last-level-bytes=262144 rows-ahead=3}))' -split-input-file | FileCheck %s --check-prefix=NEAR
+// RUN: tilewright-opt %s -pass-pipeline='builtin.module(func.func(tilewright-prefetch-streams{cache-bytes=65536 held-bytes=131072}))' -split-input-file | FileCheck %s
+// RUN: tilewright-opt %s -pass-pipeline='builtin.module(func.func(tilewright-prefetch-streams{cache-bytes=65536 held-bytes=131072 ahead-bytes=16384}))' -split-input-file | FileCheck %s --check-prefix=FAR
+// RUN: tilewright-opt %s -pass-pipeline='builtin.module(func.func(tilewright-prefetch-streams{cache-bytes=65536 held-bytes=131072 rows-ahead=3}))' -split-input-file | FileCheck %s --check-prefix=NEAR
 
 // To be 16 KiB ahead takes two steps.
 // FAR: affine_map<()[s0] -> (s0 + 16)>

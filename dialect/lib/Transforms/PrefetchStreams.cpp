@@ -128,7 +128,7 @@ struct PrefetchStreams final : impl::PrefetchStreamsBase<PrefetchStreams> {
     // A line would be fetched again for each of the steps that read a part of it.
     if (!downRows && extents(read)[1] * read.getVectorType().getElementTypeBitWidth() < lineBytes * 8)
       return false;
-    int64_t held = downRows ? int64_t(cacheBytes) : std::max<int64_t>(cacheBytes, lastLevelBytes / 2);
+    int64_t held = downRows ? int64_t(cacheBytes) : std::max<int64_t>(cacheBytes, heldBytes);
     auto type = cast<MemRefType>(operand.getType());
     if (!type.hasStaticShape() ? !open : bytesOf(type) <= held)
       return false;

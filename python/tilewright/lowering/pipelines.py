@@ -33,7 +33,7 @@ DEALLOCATE = """builtin.module(
 
 PREFETCH = """builtin.module(
     tilewright-prefetch-tiles{{line-bytes={line}}},
-    tilewright-prefetch-streams{{line-bytes={line} cache-bytes={l2} last-level-bytes={last} ahead-bytes={ahead} open={open}
+    tilewright-prefetch-streams{{line-bytes={line} cache-bytes={l2} held-bytes={held} ahead-bytes={ahead} open={open}
         rows-ahead={rows}}},
     tilewright-prefetch-numbers{{line-bytes={line}}}
 )"""

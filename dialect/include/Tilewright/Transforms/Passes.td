@@ -50,7 +50,7 @@ def PrefetchStreams : Pass<"tilewright-prefetch-streams"> {
     A read of an operand that every loop around it moves on, but for one that repeats it a few times, finds nothing in the caches that an earlier step brought there.
     The hardware foresees such a stream only within a page. The same lines a few steps later are prefetched before the read:
     a step of the outermost loop of which a step reads no more than a quarter of L2. Along a row that is enough unless the
-    operand exceeds half of the last-level cache too.
+    operand is larger than `held-bytes` too.
 
     With `rows-ahead`, other reads that go down the rows of a matrix, packed or not, have the lines of so many steps later prefetched into L1: a core
     that does not look as far ahead as L2 is away waits for each. Copies are left alone. Runs after bufferization and before vectors are
@@ -61,7 +61,7 @@ def PrefetchStreams : Pass<"tilewright-prefetch-streams"> {
   let dependentDialects = ["::mlir::affine::AffineDialect", "::mlir::memref::MemRefDialect"];
   let options = [
     Option<"cacheBytes", "cache-bytes", "int64_t", /*default=*/"1048576", "Bytes of L2">,
-    Option<"lastLevelBytes", "last-level-bytes", "int64_t", /*default=*/"33554432", "Bytes of the last-level cache">,
+    Option<"heldBytes", "held-bytes", "int64_t", /*default=*/"8388608", "Bytes of an operand that the last-level cache still has when it is read again">,
     Option<"lineBytes", "line-bytes", "int64_t", /*default=*/"64", "Bytes of a cache line">,
     Option<"aheadBytes", "ahead-bytes", "int64_t", /*default=*/"6144", "Bytes to be ahead at least">,
     Option<"open", "open", "bool", /*default=*/"false", "Operands of unknown size are larger than the caches">,
