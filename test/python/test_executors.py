@@ -140,7 +140,7 @@ def database(tmp_path, monkeypatch):
 def quick(monkeypatch):
     """Searches of few trials, where the workers are threads of this process."""
     monkeypatch.setattr(race, "_PAIRS", 1)
-    monkeypatch.setattr(race, "_FINAL_PAIRS", 5)
+    monkeypatch.setattr(race, "_FINAL_PLACES", 5)
     monkeypatch.setattr(product, "Search", partial(Search, patience=3))
     monkeypatch.setattr(product, "Race", partial(race.Race, min_seconds=1e-5))
 

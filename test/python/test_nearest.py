@@ -26,7 +26,7 @@ def database(tmp_path, monkeypatch):
     monkeypatch.setenv("TILEWRIGHT_RECORDS", str(tmp_path / "records.sqlite"))
     monkeypatch.setattr(lookup, "SHIPPED", tmp_path / "shipped")
     monkeypatch.setattr(race, "_PAIRS", 1)
-    monkeypatch.setattr(race, "_FINAL_PAIRS", 5)
+    monkeypatch.setattr(race, "_FINAL_PLACES", 5)
     monkeypatch.setattr(product, "Search", partial(Search, patience=2))
     with Database(tmp_path / "records.sqlite") as found:
         yield found

@@ -160,7 +160,7 @@ def database(tmp_path, monkeypatch):
     monkeypatch.delenv("TILEWRIGHT_NO_RECORDS")
     # No trial waits for a clock here: what samples say is not looked at.
     monkeypatch.setattr(race, "_PAIRS", 1)
-    monkeypatch.setattr(race, "_FINAL_PAIRS", 5)
+    monkeypatch.setattr(race, "_FINAL_PLACES", 5)
     monkeypatch.setattr(product, "Search", partial(Search, patience=3))
     with Database(tmp_path / "records.sqlite") as found:
         yield found
@@ -256,6 +256,22 @@ def test_a_race_finds_wrong_numbers():
     other = tw.compile(replace(SPEC, epilogue=(tw.scale(2),)), cache=False)
     with pytest.raises(WrongNumbersError, match=r"C\[.*is off by"):
         found.time(other)
+
+
+def test_the_last_comparison_has_operands_in_several_places():
+    class Watched(Race):
+        def _ready(self, trial):
+            places.append((trial.kernel, trial.out.ctypes.data))
+            return super()._ready(trial)
+
+    places: list[tuple[object, int]] = []
+    first, second = (tw.compile(SPEC, cache=False) for _ in range(2))
+    race = Watched(first, 1e-5)
+    assert len(race.time(second).samples) == 5
+    places.clear()
+    assert len(race.time(second, final=True).samples) == 15
+    of_second = [place for kernel, place in places if kernel is second]
+    assert len(of_second) == len(set(of_second)) == 3
 
 
 @pytest.mark.parametrize(

@@ -68,7 +68,7 @@ def records(tmp_path, monkeypatch):
     monkeypatch.setenv("TILEWRIGHT_RECORDS", str(tmp_path / "records.sqlite"))
     monkeypatch.setenv("TILEWRIGHT_CACHE_DIR", str(tmp_path / "kernels"))
     monkeypatch.setattr(race, "_PAIRS", 1)
-    monkeypatch.setattr(race, "_FINAL_PAIRS", 5)
+    monkeypatch.setattr(race, "_FINAL_PLACES", 5)
     monkeypatch.setattr(product, "Search", partial(Search, patience=3))
     return tmp_path / "records.sqlite"
 

@@ -16,16 +16,17 @@ from tilewright.runtime.kernel import Kernel
 from tilewright.runtime.trial import Difference, Trial
 
 _SEED = 0
-_PAIRS, _FINAL_PAIRS = 5, 15
-"""Samples of a candidate, and of the last comparison."""
+_PAIRS, _FINAL_PLACES = 5, 3
+"""Samples of a candidate; and how many operands, each elsewhere in memory, the last comparison has so many of each for. On the same ones
+every time, a choice of 33 x 7 x 1024 in f32 gained between 1.02 and 1.06, one of 5 x 1024 x 512 in bytes between 0.95 and 1.04 (Zen 4)."""
 _SURE = 2
 """Pairs after which a candidate is dropped that is slower by far in all of them."""
 _SLOWER = 0.93
 _OUTSIDE = 3
 """Of fifteen ratios as many may lie on the other side of one: by chance that happens in 1.8 % of comparisons (binomial distribution)."""
 WORTH = 1.02
-"""The least gain that is worth another choice than the model's. Of 108 races between two kernels of one choice on an idle Zen 4 core, each
-compiled anew, two seemed to gain more, and five more than 1.01."""
+"""The least gain that is worth another choice than the model's. Of 108 races between two kernels of one choice, each compiled anew, on an
+idle Zen 4 core, none seemed to gain more, and one more than 1.01; on the same operands all the time two, and five."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,8 +89,7 @@ class Race:
         self._min_seconds = min_seconds
         self._check(given)
         with leased(self._threads):
-            self._loop = Loop([given], self._clock)
-            self._count = self._loop.calibrate(min_seconds)
+            self._loop = self._ready(given)
 
     def time(self, kernel: Kernel, best: float = 1.0, *, final: bool = False) -> Times:
         """Times a kernel.
@@ -102,26 +102,49 @@ class Race:
         Raises:
             WrongNumbersError: Its numbers are wrong.
         """
-        given = self._first
-        # All write to the same memory: where a result lies, by lines and pages, made a difference of some percent.
-        given.out[...] = self._before
-        trial = Trial(kernel, given.spec, given.inputs, given.former, given.given, given.out)
-        error = self._check(trial)
+        error = self._check(self._with(kernel, self._first))
         samples: list[float] = []
         beside: list[float] = []
         with leased(self._threads):
-            loop = Loop([trial], self._clock)
-            count = loop.calibrate(self._min_seconds)
-            for number in range(_FINAL_PAIRS if final else _PAIRS):
-                # Each pair starts with the other one.
-                if number % 2:
-                    beside.append(self._loop.sample(self._count))
-                samples.append(loop.sample(count))
-                if not number % 2:
-                    beside.append(self._loop.sample(self._count))
-                if not final and number + 1 >= _SURE and _is_hopeless(beside, samples, best):
-                    break
+            self._sample(self._first, self._loop, kernel, samples, beside, least=0.0 if final else best * _SLOWER)
+            places = [self._first]  # They stay where they are.
+            for _ in range(_FINAL_PLACES - 1 if final else 0):
+                places.append(Trial.random(self._first.kernel, self._first.spec, _SEED))
+                self._sample(places[-1], self._ready(places[-1]), kernel, samples, beside, least=0.0)
         return Times(tuple(samples), tuple(beside), error)
+
+    def _with(self, kernel: Kernel, given: Trial) -> Trial:
+        """The call of another kernel on operands.
+
+        Both write to the same memory: where a result lies, by lines and pages, made a difference of some percent.
+        """
+        given.out[...] = self._before
+        return Trial(kernel, given.spec, given.inputs, given.former, given.given, given.out)
+
+    def _ready(self, trial: Trial) -> tuple[Loop, int]:
+        """What repeats a call, and how often it does for a sample."""
+        loop = Loop([trial], self._clock)
+        return loop, loop.calibrate(self._min_seconds)
+
+    def _sample(
+        self,
+        given: Trial,
+        first: tuple[Loop, int],
+        kernel: Kernel,
+        samples: list[float],
+        beside: list[float],
+        *,
+        least: float,
+    ) -> None:
+        """Adds samples of a kernel and of the first one, in turn; few where the kernel's speed is surely below `least`."""
+        both = self._ready(self._with(kernel, given)), first
+        for number in range(_PAIRS):
+            # Each pair starts with the other one.
+            for which in (0, 1) if number % 2 == 0 else (1, 0):
+                loop, count = both[which]
+                (samples, beside)[which].append(loop.sample(count))
+            if number + 1 >= _SURE and _is_hopeless(beside[-number - 1 :], samples[-number - 1 :], least):
+                break
 
     def _check(self, trial: Trial) -> float:
         trial()
@@ -131,6 +154,6 @@ class Race:
         return found.worst
 
 
-def _is_hopeless(first: Sequence[float], samples: Sequence[float], best: float) -> bool:
-    """Whether every sample is far slower than what the best one would take."""
-    return max(a / b for a, b in zip(first, samples, strict=True)) < best * _SLOWER
+def _is_hopeless(first: Sequence[float], samples: Sequence[float], least: float) -> bool:
+    """Whether the kernel was slower in every sample than the least speed beside the first one."""
+    return max(a / b for a, b in zip(first, samples, strict=True)) < least
