@@ -56,6 +56,9 @@ B_BLOCK_LIMIT = 4 << 20
 """Bytes of a block of B at most: it bounds the scratch memory, whatever the last-level cache."""
 KC_RANGE = (128, 1024)
 """A short kc reads and writes C too often; a long one gains nothing more."""
+_ROW_BYTES = 4 * KC_RANGE[1]
+"""Bytes of a packed row of A of narrow elements that is as long: they are multiplied in less time, and C takes as long. On Zen 4, with kc
+1024, 2048 and 4096: u8 by i8 4096 x 4096 x 4096 1, 1.04, 1.07, 2048 x 2048 x 2048 1, 1.05; bf16 2048 x 2048 x 2048 1, 1.03."""
 _LONGEST_NEAR = 512
 """The longest kc where few registers, or a core that waits for L2, make panels that stay near pay. Measured on Cascade Lake, kc 1024 and
 512, in GFLOP/s: f32 1536 x 1536 x 1536 96 and 105, 384 x 1024 x 1024 85 and 98, 512 x 4096 x 1024 74 and 93; f64 1024 x 1024 x 1024 28 and
@@ -236,7 +239,7 @@ def packed_blocking(spec: MatmulSpec, target: Target, *, stands_for_open: bool =
 def _packed_depth(spec: MatmulSpec, target: Target, tile: tuple[int, int], element_bytes: int) -> int:
     """The depth of blocks where panels of B, of a tile's columns, pass by a block of A that waits in L2."""
     mr, nr = tile
-    deepest = depth(target, nr * element_bytes)
+    deepest = depth(target, nr * element_bytes, element_bytes)
     if _packs_for_few(spec, target):
         deepest = min(deepest, _DEPTH_FOR_FEW)
     kc = even(spec.k, deepest)
@@ -328,9 +331,9 @@ def _is_strip(spec: MatmulSpec, target: Target) -> bool:
     return most_of(spec.m) * BLOCK_COLUMNS * spec.acc_type.bytes <= target.l2.bytes * _STRIP_SHARE
 
 
-def depth(target: Target, row_bytes: int) -> int:
-    """The depth of blocks with which a panel of B, with rows of so many bytes, has its part of L2."""
-    shortest, longest = KC_RANGE
+def depth(target: Target, row_bytes: int, element_bytes: int = _ROW_BYTES // KC_RANGE[1]) -> int:
+    """The depth of blocks with which a panel of B, with rows of so many bytes, has its part of L2; A has elements of so many in panels."""
+    shortest, longest = KC_RANGE[0], max(_ROW_BYTES // element_bytes, KC_RANGE[1])
     if target.rows_ahead or target.vector_registers < MANY_REGISTERS:
         longest = _LONGEST_NEAR
     return min(max(int(target.l2.bytes * _PANEL_SHARE) // row_bytes, shortest), longest)

@@ -289,6 +289,8 @@ def register_tile(
         tile
         for tile in register_tiles(target, lanes, fused=fused, rows=rows, held=held)
         if tile[0] <= most and nr in (None, tile[1]) and tile[1] % (products * lanes) == 0
+        # A wider one than the result has its vectors, too, and registers for fewer rows.
+        and (nr or tile[1] < max(n, 1) * products + products * lanes)
     )
     mr, columns = min(fitting, key=cycles)
     return mr, columns // products

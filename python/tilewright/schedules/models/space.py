@@ -142,7 +142,8 @@ def _packed_kc(spec: MatmulSpec, target: Target, sizes: Blocking) -> Options:
     if spec.fused or _is_fixed(spec):
         return ()
     step = target.dot(*spec.multiplied).step
-    depth = blocking.depth(target, sizes.nr * blocking.panel_bytes(spec, target))
+    of_panels = blocking.panel_bytes(spec, target)
+    depth = blocking.depth(target, sizes.nr * of_panels, of_panels)
     depths = (min(int(depth * share), _MOST_KC) for share in _SHARES)
     whole = ceil_div(k, step) * step
     return [(min(ceil_div(even(k, each), step) * step, whole),) for each in depths if each > step]
