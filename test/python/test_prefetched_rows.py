@@ -31,6 +31,19 @@ def test_strips_of_k_add_up_to_the_product(shape, types):
     assert (kernel(a, b) == tw.reference(spec, a, b)).all()
 
 
+def test_others_have_a_part_of_the_last_level_cache():
+    def prefetches(m: int, n: int) -> int:
+        spec = tw.MatmulSpec(m, n, 512)
+        kernel = tw.compile(spec, target, schedule="inner_product", cache=False)
+        return kernel.asm["asm"].count("prefetch")
+
+    target = replace(SMALL, l2=replace(HOST.l2, bytes=65536), l3=replace(SMALL.l2, bytes=1 << 20))
+    quarter = (1 << 20) // 4 // (512 * 4)
+    assert prefetches(quarter, 8) == 0 < prefetches(quarter + 1, 8)
+    # One column outruns what is fetched ahead of it only from memory.
+    assert prefetches(2 * quarter, 1) < prefetches(2 * quarter + 1, 1)
+
+
 @pytest.mark.parametrize("types", ["f32", "bf16,bf16,f32"])
 @pytest.mark.parametrize("packed", [False, True])
 def test_what_passes_through_once_is_prefetched_in_blocks_of_rows(types, packed):

@@ -16,7 +16,7 @@ from tilewright.schedules import select
 from tilewright.schedules.models import blocking, register_tiles, streamed_blocks, threads
 from tilewright.targets import get
 
-ZEN_4 = get("znver4")
+ZEN_4, ZEN_5 = get("znver4"), get("znver5")
 X86 = ["x86-64", "x86-64-v3", "x86-64-v4", "znver4", "znver5", "sapphirerapids"]
 
 
@@ -366,6 +366,24 @@ def test_panels_of_several_products_share_the_cache_that_one_has():
     )
     assert two.kc == one.kc
     assert 2 * two.nc == one.nc
+
+
+def test_stores_of_large_tiles_take_time_where_they_take_two_passes():
+    def sums(target, k: int, **given) -> int:
+        found = blocking.unpacked_blocking(tw.MatmulSpec(256, 192, k, **given), target)
+        return found.mr * found.nr // target.lanes(dtype("f32"))
+
+    assert sums(ZEN_4, 32) <= 12 < 24 <= sums(ZEN_4, 512)
+    assert sums(ZEN_5, 32) == sums(ZEN_5, 512) >= 24
+    # 64 rows of 1024 columns share sets of L1, so that columns are read from L2 for each tile of rows.
+    shared, apart = (blocking.unpacked_blocking(tw.MatmulSpec(1024, n, 64), ZEN_4) for n in (1024, 1072))
+    assert shared.mr > apart.mr
+
+
+def test_blocks_of_narrow_elements_are_as_deep_in_bytes():
+    types = {"f32": {}, "bf16": {"a": "bf16"}, "bytes": {"a": "u8", "b": "i8"}}
+    depths = {each: blocking.packed_blocking(tw.MatmulSpec(4096, 4096, 4096, **types[each]), ZEN_4).kc for each in types}
+    assert depths == {"f32": 1024, "bf16": 2048, "bytes": 4096}
 
 
 def predicted(target, element, m: int, n: int) -> float:
