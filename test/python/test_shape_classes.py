@@ -382,7 +382,9 @@ def test_stores_of_large_tiles_take_time_where_they_take_two_passes():
 
 def test_blocks_of_narrow_elements_are_as_deep_in_bytes():
     types = {"f32": {}, "bf16": {"a": "bf16"}, "bytes": {"a": "u8", "b": "i8"}}
-    depths = {each: blocking.packed_blocking(tw.MatmulSpec(4096, 4096, 4096, **types[each]), ZEN_4).kc for each in types}
+    depths = {
+        each: blocking.packed_blocking(tw.MatmulSpec(4096, 4096, 4096, **types[each]), ZEN_4).kc for each in types
+    }
     assert depths == {"f32": 1024, "bf16": 2048, "bytes": 4096}
 
 

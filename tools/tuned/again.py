@@ -72,7 +72,8 @@ def _compared(spec: MatmulSpec, target: Target, first: Trial, second: Trial) -> 
     if _choice(first) == _choice(second):
         return "same", 1.0
     times: Times = Race(_kernel(spec, target, first)).time(_kernel(spec, target, second), final=True)
-    is_tied = times.verdict == "tied" or 1 / WORTH <= times.gain <= WORTH  # Neither would be taken in the other's place.
+    # Neither would be taken in the other's place.
+    is_tied = times.verdict == "tied" or 1 / WORTH <= times.gain <= WORTH
     return "tied" if is_tied else "other", times.gain
 
 

@@ -145,9 +145,9 @@ def prefetch(function: func.FuncOp, target: Target) -> str:
 def _held(function: func.FuncOp, target: Target) -> int:
     """Bytes of an operand that the last-level cache still has when it is read again: others have a part of it.
 
-    With f32 rows of A by 8 columns, in GFLOP/s, with and without prefetches (Zen 4, 32 MiB that others share): A of 4 MiB 105 and 109, 8 MiB
-    107 and 106, 10 MiB 102 and 86, 16 MiB 102 and 81; u8 by i8, 14 MiB 413 and 267. By one column, 11 MiB 32 and 38, 23 MiB 1.05 times as
-    fast without, 46 MiB 0.96.
+    With f32 rows of A by 8 columns, in GFLOP/s, with and without prefetches (Zen 4, 32 MiB that others share): A of 4 MiB 105 and 109, 8
+    MiB 107 and 106, 10 MiB 102 and 86, 16 MiB 102 and 81; u8 by i8, 14 MiB 413 and 267. By one column, 11 MiB 32 and 38, 23 MiB 1.05
+    times as fast without, 46 MiB 0.96.
     """
     factors = [ir.MemRefType(each).shape for each in function.type.inputs[:2]]
     return held_bytes(target) // (2 if any(1 in shape[-2:] for shape in factors) else 4)

@@ -52,10 +52,11 @@ _B_COST = 1 / 6
 A level's cores may start four operations a cycle, of which loads take some: llvm-mca has 6 x 2 at 83 % of Haswell's bound."""
 
 _STORED, _STORE_CYCLES, _STORING_STEPS = 12, 6, 16
-"""Vectors that a core stores at once while it multiplies, where they go through its units in several passes; cycles that each further
-one of a tile takes longer; and the steps below which it is the less, as all tiles then wait for their stores. Measured on Zen 4, 192 x 192, in GFLOP/s, by vectors of sums: f32, unpacked, K 16, 32, 64 and 128, 4 x 3 110,
-113, 115, 116; 4 x 4 104, 109, 115, 115; 6 x 4 103, 105, 112, 114; 12 x 2 100, 103, 113, 114; u8 by i8, packed, K 32, 64, 128, 256, 3 x 4
-376, 411, 431, 437; 4 x 4 322, 373, 415, 429; 6 x 4 314, 386, 393, 429. Half vectors, or half as many stores, took no time."""
+"""Vectors that a core stores at once while it multiplies, where they go through its units in several passes; cycles that each further one
+of a tile takes longer; and the steps below which it is the less, as all tiles then wait for their stores. Measured on Zen 4, 192 x 192, in
+GFLOP/s, by vectors of sums: f32, unpacked, K 16, 32, 64 and 128, 4 x 3 110, 113, 115, 116; 4 x 4 104, 109, 115, 115; 6 x 4 103, 105, 112,
+114; 12 x 2 100, 103, 113, 114; u8 by i8, packed, K 32, 64, 128, 256, 3 x 4 376, 411, 431, 437; 4 x 4 322, 373, 415, 429; 6 x 4 314, 386,
+393, 429. Half vectors, or half as many stores, took no time."""
 
 _LOAD_OPERATIONS = 2
 """Micro-operations of a load with its share of the counters and addresses of the loop, of a target whose `issue_per_cycle` is known.
@@ -288,7 +289,9 @@ def register_tile(
     fitting = (
         tile
         for tile in register_tiles(target, lanes, fused=fused, rows=rows, held=held)
-        if tile[0] <= most and nr in (None, tile[1]) and tile[1] % (products * lanes) == 0
+        if tile[0] <= most
+        and nr in (None, tile[1])
+        and tile[1] % (products * lanes) == 0
         # A wider one than the result has its vectors, too, and registers for fewer rows.
         and (nr or tile[1] < max(n, 1) * products + products * lanes)
     )
