@@ -37,7 +37,9 @@ def test_others_have_a_part_of_the_last_level_cache():
         kernel = tw.compile(spec, target, schedule="inner_product", cache=False)
         return kernel.asm["asm"].count("prefetch")
 
-    target = replace(SMALL, l2=replace(HOST.l2, bytes=65536), l3=replace(SMALL.l2, bytes=1 << 20))
+    core = targets.get("znver4")
+    l2, l3 = (replace(core.l2, bytes=size) for size in (1 << 16, 1 << 20))
+    target = replace(core, name="small-caches-of-zen4", l1=replace(core.l1, bytes=8192), l2=l2, l3=l3)
     quarter = (1 << 20) // 4 // (512 * 4)
     assert prefetches(quarter, 8) == 0 < prefetches(quarter + 1, 8)
     # One column outruns what is fetched ahead of it only from memory.

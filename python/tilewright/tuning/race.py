@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import statistics
 import time
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -102,17 +101,16 @@ class Race:
 
         Raises:
             WrongNumbersError: Its numbers are wrong.
+            MemoryError: There is no memory for the operands of the last comparison, which are in several places.
         """
         error = self._check(self._with(kernel, self._first))
-        samples: list[float] = []
-        beside: list[float] = []
         with leased(self._threads):
-            self._sample(self._first, self._loop, kernel, samples, beside, least=0.0 if final else best * _SLOWER)
+            pairs = self._pairs(self._first, self._loop, kernel, least=0.0 if final else best * _SLOWER)
             places = [self._first]  # They stay where they are.
             for _ in range(_FINAL_PLACES - 1 if final else 0):
                 places.append(Trial.random(self._first.kernel, self._first.spec, _SEED))
-                self._sample(places[-1], self._ready(places[-1]), kernel, samples, beside, least=0.0)
-        return Times(tuple(samples), tuple(beside), error)
+                pairs += self._pairs(places[-1], self._ready(places[-1]), kernel, least=0.0)
+        return Times(tuple(sample for sample, _ in pairs), tuple(first for _, first in pairs), error)
 
     def _with(self, kernel: Kernel, given: Trial) -> Trial:
         """The call of another kernel on operands.
@@ -127,25 +125,19 @@ class Race:
         loop = Loop([trial], self._clock)
         return loop, loop.calibrate(self._min_seconds)
 
-    def _sample(
-        self,
-        given: Trial,
-        first: tuple[Loop, int],
-        kernel: Kernel,
-        samples: list[float],
-        beside: list[float],
-        *,
-        least: float,
-    ) -> None:
-        """Adds samples of a kernel and of the first one, in turn; few where the kernel's speed is surely below `least`."""
+    def _pairs(
+        self, given: Trial, first: tuple[Loop, int], kernel: Kernel, *, least: float
+    ) -> list[tuple[float, float]]:
+        """Samples of a kernel and of the first one, in turn; few where the kernel's speed beside it is surely below `least`."""
         both = self._ready(self._with(kernel, given)), first
+        pairs: list[tuple[float, float]] = []
         for number in range(_PAIRS):
             # Each pair starts with the other one.
-            for which in (0, 1) if number % 2 == 0 else (1, 0):
-                loop, count = both[which]
-                (samples, beside)[which].append(loop.sample(count))
-            if number + 1 >= _SURE and _is_hopeless(beside[-number - 1 :], samples[-number - 1 :], least):
+            taken = {which: both[which][0].sample(both[which][1]) for which in ((0, 1) if number % 2 == 0 else (1, 0))}
+            pairs.append((taken[0], taken[1]))
+            if number + 1 >= _SURE and max(beside / sample for sample, beside in pairs) < least:
                 break
+        return pairs
 
     def _check(self, trial: Trial) -> float:
         trial()
@@ -153,8 +145,3 @@ class Race:
         if not found.right:
             raise WrongNumbersError(str(found))
         return found.worst
-
-
-def _is_hopeless(first: Sequence[float], samples: Sequence[float], least: float) -> bool:
-    """Whether the kernel was slower in every sample than the least speed beside the first one."""
-    return max(a / b for a, b in zip(first, samples, strict=True)) < least

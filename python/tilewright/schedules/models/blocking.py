@@ -490,8 +490,7 @@ def _waiting(spec: MatmulSpec, target: Target, *, ahead: bool = False) -> dict[s
 def _in_l1_again(spec: MatmulSpec, target: Target) -> bool:
     """Whether columns of B that a tile went down are in L1 for the next tile of rows, or are in too few of its sets.
 
-    Where they are not, a tile of fewer rows reads them more often: 3 x 32 and 5 x 40 sums by 1024 x 1024 x 64 in f64 0.86, 4 x 48 and 4 x
-    96 by 31 x 1019 x 48 in f32 0.93 (Zen 4).
+    Where they are not, a tile of fewer rows reads them more often: 3 x 32 and 5 x 40 sums by 1024 x 1024 x 64 in f64 0.86 (Zen 4).
     """
     rows = rows_in_l1(target, most_of(spec.n) * spec.b_type.bytes)
     return not spec.widens and rows >= min(most_of(spec.k), _ROWS_OF_A_TILE)
