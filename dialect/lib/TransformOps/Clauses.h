@@ -22,6 +22,17 @@ mlir::ParseResult parseFlag(mlir::OpAsmParser &parser, std::optional<mlir::OpAsm
                             mlir::UnitAttr &flag);
 void printFlag(mlir::OpAsmPrinter &printer, mlir::Operation *op, mlir::Value parameter, mlir::UnitAttr flag);
 
+/// Parses the mnemonic of an attribute of the dialect.
+mlir::ParseResult parseMnemonic(mlir::OpAsmParser &parser, mlir::StringAttr &kind);
+void printMnemonic(mlir::OpAsmPrinter &printer, mlir::Operation *op, mlir::StringAttr kind);
+
+/// Parses what parameters of an attribute are, by name: transform parameters, or values.
+mlir::ParseResult parseFields(mlir::OpAsmParser &parser,
+                              llvm::SmallVectorImpl<mlir::OpAsmParser::UnresolvedOperand> &sizes,
+                              mlir::ArrayAttr &names, mlir::DictionaryAttr &others);
+void printFields(mlir::OpAsmPrinter &printer, mlir::Operation *op, mlir::OperandRange sizes, mlir::ArrayAttr names,
+                 mlir::DictionaryAttr others);
+
 /// A clause of an operation.
 struct Clause {
   llvm::StringRef name;

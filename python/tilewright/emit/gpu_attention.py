@@ -8,7 +8,6 @@ from typing import Any
 
 from tilewright.build.usedef import operations
 from tilewright.codegen.attention import chain
-from tilewright.codegen.gpu import decisions as gpu_decisions
 from tilewright.codegen.gpu import kernel
 from tilewright.codegen.gpu_attention import function as attention
 from tilewright.emit.gpu_kernel import GpuCode, expand
@@ -55,7 +54,7 @@ class GpuAttention(GpuCode):
         """The payload with the decision on it."""
         stages = self.stages
         run.apply_schedule(self.module, self._schedule, stages.spec.whole, name=stages.strategy)
-        self.deciding = gpu_decisions.annotating(self._schedule)
+        self.deciding = decisions.deciding(self._schedule, (SharedSoftmax, WarpGroupSoftmax))
         return str(self.module)
 
     def threads(self) -> str:

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from tilewright.build.usedef import named
 from tilewright.codegen import registry
 from tilewright.emit.built import Built
 from tilewright.emit.machine_code import MachineCode, texts
@@ -81,7 +80,7 @@ class OperatorFunction(MachineCode):
         try:
             decided, size = registry.carry_out_whole(function, self._target, self._plan.threads)
         except ScheduleError as error:
-            raise run.located(error, _deciding(self._schedule), self._plan.name) from None
+            raise run.located(error, decisions.deciding(self._schedule, registry.WHOLE), self._plan.name) from None
         run.run_passes(self.module, _TIDY, "bufferized")
         self._built.functions = (self._signature(decided).with_workspace(size),)
         return texts([self.module])
@@ -94,10 +93,3 @@ class OperatorFunction(MachineCode):
         bodies = {body: (renamed(self._built.functions, self._symbol)[0], self.module)}
         self.module = module_entries.join(bodies, (), self._target, asks_for_tiles=self._wanted.for_linking)
         return texts([self.module])
-
-
-def _deciding(schedule: ir.Module | None) -> ir.Operation | None:
-    """The op of a schedule that decides how the function is computed; None where there is none."""
-    kinds = tuple(f"#tilewright.{decisions.mnemonic(kind)}<" for kind in registry.WHOLE)
-    ops = [] if schedule is None else named(schedule.operation, "transform.tilewright.annotate")
-    return next((op for op in ops if str(op.attributes["annotation"]).startswith(kinds)), None)

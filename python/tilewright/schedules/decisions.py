@@ -8,11 +8,12 @@ determines the kernel.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass
 from types import MappingProxyType
 from typing import Any
 
+from tilewright.build.usedef import named
 from tilewright.mlir import ir
 from tilewright.mlir._mlir_libs import _tilewright
 
@@ -205,6 +206,8 @@ _KINDS: Mapping[str, type[Decision]] = MappingProxyType(
     }
 )
 """The mnemonic of each decision's attribute."""
+_ANNOTATE, _DECIDE = "transform.tilewright.annotate", "transform.tilewright.decide"
+"""The transform ops that record one."""
 
 
 def attribute(decision: Decision) -> ir.Attribute:
@@ -213,8 +216,12 @@ def attribute(decision: Decision) -> ir.Attribute:
     Raises:
         ir.MLIRError: A size is not above zero, or a name is unknown.
     """
-    values = ", ".join(f"{name} = {json.dumps(value)}" for name, value in asdict(decision).items())
-    return ir.Attribute.parse(f"#tilewright.{mnemonic(type(decision))}<{values}>")
+    return ir.Attribute.parse(f"#tilewright.{mnemonic(type(decision))}<{written(asdict(decision))}>")
+
+
+def written(values: Mapping[str, Any]) -> str:
+    """Values by name, as attributes have them."""
+    return ", ".join(f"{name} = {json.dumps(value)}" for name, value in values.items())
 
 
 def mnemonic(kind: type[Decision]) -> str:
@@ -228,6 +235,19 @@ def of(op: ir.Operation, name: str) -> Decision | None:
         return None
     found = said(op.attributes[name])
     return _KINDS[found.pop("kind")](**found)
+
+
+def deciding(schedule: ir.Module | None, kinds: Iterable[type[Decision]]) -> ir.Operation | None:
+    """The first op of a schedule that records a decision of some kinds; None where there is none."""
+    wanted = tuple(map(mnemonic, kinds))
+
+    def kind(op: ir.Operation) -> str:
+        if op.name == _DECIDE:
+            return ir.StringAttr(op.attributes["kind"]).value
+        return str(op.attributes["annotation"]).removeprefix("#tilewright.").partition("<")[0]
+
+    ops = [] if schedule is None else named(schedule.operation, _ANNOTATE, _DECIDE)
+    return next((op for op in ops if kind(op) in wanted), None)
 
 
 def said(decision: ir.Attribute) -> dict[str, Any]:

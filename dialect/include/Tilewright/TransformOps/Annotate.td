@@ -27,4 +27,28 @@ def Tilewright_AnnotateOp : Tilewright_TransformEachOp<"annotate"> {
   let hasVerifier = 1;
 }
 
+def Tilewright_DecideOp : Tilewright_TransformOp<"decide", [DeclareOpInterfaceMethods<TransformOpInterface>]> {
+  let summary = "Records a decision some of whose sizes are transform parameters, such as knobs'";
+  let description = [{
+    Makes an attribute of the dialect from its mnemonic and its parameters by name, and attaches it as `transform.tilewright.annotate` does.
+    What a parameter of the attribute is, is said in the text, or is a transform parameter of one value: a number, or 0 or 1 of what is true
+    or false. Parameters that have a default value may be left out.
+
+    Which values go together, the attribute itself checks: where these do not, that is a silenceable failure, as what `annotate` refuses is.
+
+    ```mlir
+    %kc = transform.tune.knob<"kc"> = 96 : i64 from options = [48, 96, 192] -> !transform.param<i64>
+    transform.tilewright.decide online_softmax(kc = %kc, mr = 6, nr = 4, columns = 4) on %softmax : !transform.any_op
+    // attaches #tilewright.online_softmax<kc = 96, mr = 6, nr = 4, columns = 4>
+    ```
+  }];
+  let arguments = (ins TransformHandleTypeInterface:$target, StrAttr:$kind, Variadic<Tilewright_SizeParam>:$sizes,
+                       StrArrayAttr:$names, DictionaryAttr:$others);
+  let results = (outs);
+  let assemblyFormat = [{
+    custom<Mnemonic>($kind) `(` custom<Fields>($sizes, $names, $others) `)` `on` $target attr-dict `:` type($target)
+  }];
+  let hasVerifier = 1;
+}
+
 #endif // TILEWRIGHT_TRANSFORMOPS_ANNOTATE_TD

@@ -13,9 +13,6 @@ include "Tilewright/TransformOps/TransformOpBase.td"
 // value, for all loops of the target. What it may be is checked when the op is applied: that is a definite failure, as is what of several
 // clauses does not go together; of numbers alone it is an error of the op itself.
 
-def Tilewright_SizeParam
-    : Type<CPred<"::tilewright::isSizeParam($_self)">, "transform parameter of i64", "::mlir::transform::ParamType">,
-      BuildableType<"::mlir::transform::ParamType::get($_builder.getContext(), $_builder.getI64Type())">;
 def Tilewright_Param : Optional<Tilewright_SizeParam>;
 def Tilewright_Size : OptionalAttr<ConfinedAttr<I64Attr, [IntPositive]>>;
 

@@ -26,4 +26,9 @@ class Tilewright_TransformEachOp<string name, list<Trait> traits = []>
   }];
 }
 
+// A parameter that is a size, such as a knob's (`transform.tune.knob`).
+def Tilewright_SizeParam
+    : Type<CPred<"::tilewright::isSizeParam($_self)">, "transform parameter of i64", "::mlir::transform::ParamType">,
+      BuildableType<"::mlir::transform::ParamType::get($_builder.getContext(), $_builder.getI64Type())">;
+
 #endif // TILEWRIGHT_TRANSFORMOPS_TRANSFORMOPBASE_TD

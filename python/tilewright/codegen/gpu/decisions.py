@@ -8,7 +8,7 @@ from dataclasses import dataclass, fields
 from types import MappingProxyType
 from typing import Any
 
-from tilewright.build.usedef import body, in_block, named, operations
+from tilewright.build.usedef import body, in_block, operations
 from tilewright.codegen.gpu import patches, threads
 from tilewright.errors import LoweringError, ScheduleError
 from tilewright.lowering import culprit, run
@@ -96,11 +96,6 @@ def check(schedule: ir.Module, name: str) -> ir.Operation:
 def place(function: ir.Operation) -> ir.Location:
     """The location of the loop that carries how a block's tile is shared: it has the line of the schedule that makes a thread's code."""
     return next(op for op in operations(function) if _SHARING in op.attributes).location
-
-
-def annotating(schedule: ir.Module) -> ir.Operation | None:
-    """The transform op by which a schedule decides on a softmax; None where there is none."""
-    return next(iter(named(schedule.operation, "transform.tilewright.annotate")), None)
 
 
 def _undecided() -> ScheduleError:

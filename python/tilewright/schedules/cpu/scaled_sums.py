@@ -6,9 +6,9 @@ from __future__ import annotations
 from tilewright.mlir import ir
 from tilewright.schedules import steps
 from tilewright.schedules.decisions import ScaledSums
-from tilewright.schedules.models import scaled_blocks
+from tilewright.schedules.models import scaled_blocks, space
 from tilewright.schedules.models.blocking import Blocking
-from tilewright.schedules.steps import batch_loops
+from tilewright.schedules.steps import batch_loops, knobs
 from tilewright.spec import MatmulSpec
 from tilewright.targets.base import Target
 
@@ -60,7 +60,8 @@ def scaled_sums(spec: MatmulSpec, target: Target, blocking: Blocking) -> ir.Modu
     with steps.script() as script:
         steps.record(script.functions, scaled_sums, blocking, target)
         p = blocking
-        steps.decide(steps.match_product(script.functions, spec), ScaledSums(p.mr, p.nr, p.nc, p.kc))
+        options = space.alone(scaled_blocks.AXES, spec, target, p)
+        knobs.decide(steps.match_product(script.functions, spec), ScaledSums(p.mr, p.nr, p.nc, p.kc), options)
         if spec.fused:
             steps.mark(batch_loops.match_result(script, spec), steps.EPILOGUE)
             steps.vectorize_elements(script.functions, steps.EPILOGUE, spec.m, spec.n, target.lanes(spec.acc_type))

@@ -7,9 +7,11 @@ themselves, and by the checks of what carries them out (`codegen.gpu.open_sizes`
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
 from typing import Any
 
+from tilewright.errors import ScheduleError
 from tilewright.schedules.gpu import tensor_memory_sizes, warpgroup_sizes
 from tilewright.schedules.gpu.tensor_memory import TensorMemoryTile
 from tilewright.schedules.gpu.warpgroup import WarpGroupTile
@@ -34,6 +36,26 @@ def _axis(name: str, options: Callable[[MatmulSpec, Any], Iterable[int]], *, min
         return [(each,) for each in options(spec, sizes)]
 
     return Axis((name,), found, minor=minor)
+
+
+def near(sizes: Any, units: Mapping[str, int], check: Callable[[Any], None]) -> dict[str, list[int]]:  # noqa: ANN401 - as above
+    """What some sizes may be by name, each while all others stay as they are, as far as `check` does not raise.
+
+    Half, itself and twice, in multiples of a unit; of a flag, both.
+    """
+
+    def fits(name: str, size: int) -> bool:
+        try:
+            check(replace(sizes, **{name: size}))
+        except ScheduleError:
+            return False
+        return True
+
+    def around(size: int, unit: int) -> tuple[int, ...]:
+        return (False, True) if isinstance(size, bool) else (size // 2 // unit * unit, size, 2 * size)
+
+    now = {name: around(getattr(sizes, name), unit) for name, unit in units.items()}
+    return {name: [each for each in options if fits(name, each)] for name, options in now.items()}
 
 
 SIMT = (

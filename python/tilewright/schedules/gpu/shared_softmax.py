@@ -12,7 +12,9 @@ from tilewright.mlir import ir
 from tilewright.operator_specs.attention import AttentionSpec
 from tilewright.schedules import steps
 from tilewright.schedules.decisions import SharedSoftmax
+from tilewright.schedules.gpu import axes
 from tilewright.schedules.models import shared_softmax as model
+from tilewright.schedules.steps import knobs
 from tilewright.targets.gpu import GpuTarget
 
 _THREADS = 128
@@ -35,7 +37,8 @@ def shared_softmax(spec: AttentionSpec, target: GpuTarget, sizes: SharedSoftmax)
         O = O / l
     """
     with steps.script() as script:
-        steps.decide(steps.match(script.functions, "linalg.softmax"), sizes)
+        options = axes.near(sizes, {"bm": 1, "kc": 1}, lambda made: model.check(made, spec, target))
+        knobs.decide(steps.match(script.functions, "linalg.softmax"), sizes, options)
     return script.module
 
 

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from dataclasses import fields, replace
 from math import prod
+from types import MappingProxyType
 from typing import Any
 
 from tilewright.errors import ScheduleError
@@ -14,7 +15,9 @@ from tilewright.mlir import ir
 from tilewright.operator_specs.attention import AttentionSpec
 from tilewright.schedules import steps
 from tilewright.schedules.decisions import WarpGroupSoftmax
+from tilewright.schedules.gpu import axes
 from tilewright.schedules.models import warp_group_softmax as model
+from tilewright.schedules.steps import knobs
 from tilewright.targets.gpu import GpuTarget
 
 _ROWS = 64
@@ -22,6 +25,8 @@ _ROWS = 64
 _UNIT = 16
 """Keys of a tile are a multiple of so many."""
 _MOST_KEYS = 176
+_OPEN: Mapping[str, int] = MappingProxyType({"bm": _ROWS, "kc": _UNIT, "stages": 1, "overlap": 1, "pingpong": 1})
+"""The sizes that the schedule leaves open, and what divides them."""
 _MOST_PARTS, _LEAST_STEPS = 8, 2
 """Parts of the keys, and blocks of keys in each, at least."""
 _MANY_KEYS = 8192
@@ -45,7 +50,8 @@ def warp_group_softmax(spec: AttentionSpec, target: GpuTarget, sizes: WarpGroupS
         O = (O + P * V[the last kc]) / the sums of P
     """
     with steps.script() as script:
-        steps.decide(steps.match(script.functions, "linalg.softmax"), sizes)
+        options = axes.near(sizes, _OPEN, lambda made: model.check(made, spec, len(spec.batch) + 1, target))
+        knobs.decide(steps.match(script.functions, "linalg.softmax"), sizes, options)
     return script.module
 
 

@@ -299,4 +299,4 @@ def _strips(spec: MatmulSpec, target: Target, sizes: Blocking) -> Iterable[int]:
 
 
 AXES = (_axis("mr", _rows), _axis("nr", _tile_columns), _axis("kc", _depths), _axis("nc", _strips))
-"""The axes of `scaled_sums`. Its sizes are in one attribute, and no knobs of its schedule."""
+"""The axes of `scaled_sums`."""

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from math import factorial
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, TypeVar, cast
 
 from tilewright.dims import Dim, Extent
 from tilewright.schedules.models import blocking, parts, prefetching, register_tiles, strips_of_a, tiles
@@ -104,6 +104,22 @@ def along(axis: Axis[Problem, Machine, Sizes], name: str, spec: Problem, target:
     at, now = axis.sizes.index(name), axis.of(sizes)
     fixed = [*now[:at], *now[at + 1 :]]
     return sorted({each[at] for each in axis.offered(spec, target, sizes) if [*each[:at], *each[at + 1 :]] == fixed})
+
+
+def alone(
+    axes: Sequence[Axis[Problem, Machine, Sizes]], spec: Problem, target: Machine, sizes: Sizes
+) -> dict[str, list[int]]:
+    """What each size may be while all others stay as they are, by name: the options of knobs of a decision."""
+
+    def fits(axis: Axis[Problem, Machine, Sizes], name: str, option: int) -> bool:
+        changed = replace(cast("Any", sizes), **{name: option})
+        return axis.fitted(spec, target, changed) == changed
+
+    return {
+        name: [each for each in along(axis, name, spec, target, sizes) if fits(axis, name, each)]
+        for axis in axes
+        for name in axis.sizes
+    }
 
 
 def lanes(spec: MatmulSpec, target: Target, *, in_panels: bool) -> int:

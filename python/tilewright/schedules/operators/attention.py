@@ -14,6 +14,7 @@ from tilewright.mlir import ir
 from tilewright.operator_specs.attention import AttentionSpec
 from tilewright.schedules import steps
 from tilewright.schedules.decisions import OnlineSoftmax
+from tilewright.schedules.models import space
 from tilewright.schedules.models.online_softmax import (
     TILE,
     can_pair,
@@ -23,7 +24,9 @@ from tilewright.schedules.models.online_softmax import (
     pair_instruction,
     scratch_bytes,
 )
+from tilewright.schedules.operators import attention_space
 from tilewright.schedules.plan import Plan
+from tilewright.schedules.steps import knobs
 from tilewright.targets.base import Target
 
 _MOST_ROWS = 12
@@ -79,7 +82,8 @@ def online_softmax(spec: AttentionSpec, target: Target, sizes: OnlineSoftmax) ->
         O = O / l
     """
     with steps.script() as script:
-        steps.decide(steps.match(script.functions, "linalg.softmax"), sizes)
+        options = knobs.NONE if spec.dynamic else space.alone(attention_space.AXES, spec, target, sizes)
+        knobs.decide(steps.match(script.functions, "linalg.softmax"), sizes, options)
     return script.module
 
 

@@ -1,8 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""The sizes that attention could have besides those of its model, and what they cost, about: what a tuner searches.
-
-A printed schedule holds them in one attribute, ``#tilewright.online_softmax<kc = 96, mr = 6, ...>``, which can be edited as knobs can.
-"""
+"""The sizes that attention could have, which a printed schedule offers and a tuner searches, and what they cost, about."""
 
 from __future__ import annotations
 

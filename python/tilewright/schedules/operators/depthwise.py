@@ -11,9 +11,11 @@ from tilewright.mlir import ir
 from tilewright.operator_specs.conv2d import Conv2dSpec
 from tilewright.schedules import steps
 from tilewright.schedules.decisions import Depthwise
+from tilewright.schedules.models import space
 from tilewright.schedules.models.sizes import ceil_div
 from tilewright.schedules.models.space import Axis, Options
 from tilewright.schedules.plan import Plan
+from tilewright.schedules.steps import knobs
 from tilewright.targets.base import Target
 
 _NAMES = tuple(field.name for field in fields(Depthwise))
@@ -93,7 +95,8 @@ def depthwise(spec: Conv2dSpec, target: Target, sizes: Depthwise) -> ir.Module:
     """
     with steps.script() as script:
         result = steps.producer(steps.match(script.functions, "func.return"), 0)
-        steps.decide(steps.producer(result, 0) if spec.product.fused else result, sizes)
+        sums = steps.producer(result, 0) if spec.product.fused else result
+        knobs.decide(sums, sizes, space.alone(AXES, spec, target, sizes))
     return script.module
 
 

@@ -16,8 +16,10 @@ from typing import Any
 from tilewright.errors import ScheduleError
 from tilewright.mlir import ir
 from tilewright.mlir.dialects import transform
+from tilewright.mlir.dialects.transform import tilewright as ours
 from tilewright.mlir.dialects.transform import tune
 from tilewright.schedules import steps
+from tilewright.schedules.decisions import Decision, mnemonic, written
 from tilewright.schedules.models import space
 from tilewright.schedules.models.blocking import Blocking
 from tilewright.spec import MatmulSpec
@@ -174,6 +176,29 @@ def of_options(
         if not isinstance(inner, int) and not isinstance(outer, int):
             transform.MatchParamCmpIOp(inner, outer, transform.MatchCmpIPredicate.le, loc=place)
     return found
+
+
+def decide(op: steps.Handle, decision: Decision, options: Options = NONE) -> None:
+    """Records a decision on the ops of a handle, as `steps.decide` does, with a knob for each size that has several options.
+
+    Before: ``linalg.softmax ...``. After ``decide(softmax, OnlineSoftmax(kc=96, mr=6), {"kc": [48, 96]})``::
+
+        linalg.softmax {tilewright.softmax = #tilewright.online_softmax<kc = 96, mr = 6, ...>} ...
+
+    In the text, ``transform.tilewright.decide online_softmax(kc = %kc, mr = 6, ...) on %softmax``. Which sizes go together, the attribute
+    and what carries it out check.
+
+    Raises:
+        ValueError: A size of the decision is none of its options.
+    """
+    found = of_options(decision, options)
+    open_ = {name: size for name, size in found.items() if isinstance(size, ir.Value)}
+    if not open_:
+        steps.decide(op, decision)
+        return
+    names = ir.ArrayAttr.get([ir.StringAttr.get(name) for name in open_])
+    others = written({name: size for name, size in found.items() if name not in open_})
+    ours.tilewright_decide(op, mnemonic(type(decision)), [*open_.values()], names, ir.Attribute.parse(f"{{{others}}}"))
 
 
 def _open(
