@@ -33,6 +33,29 @@ PROGRAM = """
 """
 
 
+GROUPS = (
+    tw.dequantize("gn", 0, 128),
+    tw.dequantize("gn", "u8", 32),
+    tw.dequantize("gn", 8, 32, "bf16"),
+    tw.dequantize("gn", 0, 32, scale_type="f8E8M0FNU"),
+)
+
+
+@pytest.mark.parametrize("entry", GROUPS, ids=str)
+def test_weights_in_groups_have_a_table(entry):
+    """So that they are traced, tuned and recorded."""
+    spec = tw.MatmulSpec(1, 64, 256, a="bf16", b="u4", c="f32", prologue_b=(entry,))
+    table = spec_tables.table(spec)
+    assert table is not None
+    assert spec_tables.read(json.loads(json.dumps(table)), "test") == spec
+
+
+@pytest.mark.parametrize("entry", [tw.clamp(), tw.clamp(-1), tw.glu("gelu"), tw.quantize(0.1, 3, "u8")], ids=str)
+def test_entries_have_a_table(entry):
+    spec = tw.MatmulSpec(8, 64, 256, epilogue=(entry,))
+    assert spec_tables.read(spec_tables.table(spec) or {}, "test") == spec
+
+
 @pytest.fixture
 def trace(tmp_path, monkeypatch):
     monkeypatch.setenv("TILEWRIGHT_TRACE", str(tmp_path / "calls.json"))

@@ -323,7 +323,7 @@ NAMES = (
 
 
 def parse(text: str) -> tuple[Epilogue, ...]:
-    """The entries that a text names, as on the command line: "bias:n,gelu", each with its arguments after colons.
+    """The entries that a text names, as on the command line: "bias:n,gelu", each with its arguments after colons, by name too.
 
     Raises:
         SpecError: A name is unknown, or an argument does not fit.
@@ -331,10 +331,12 @@ def parse(text: str) -> tuple[Epilogue, ...]:
     entries = []
     for written in text.split(","):
         name, *arguments = written.strip().split(":")
+        named = dict(each.split("=", 1) for each in arguments if "=" in each)
         if name not in NAMES:
             raise SpecError(f"no entry {name!r}", where="epilogue", expected=f"one of {', '.join(NAMES)}")
         try:
-            entries.append(globals()[name](*map(_argument, arguments)))
+            values = map(_argument, (each for each in arguments if "=" not in each))
+            entries.append(globals()[name](*values, **{each: _argument(value) for each, value in named.items()}))
         except TypeError:
             raise SpecError(
                 f"{written!r} has wrong arguments", where="epilogue", expected=f"those of tw.{name}"

@@ -117,6 +117,12 @@ def _entry(text: str) -> str:
         call = ast.parse(text, mode="eval").body
         if not isinstance(call, ast.Call) or not isinstance(call.func, ast.Name):
             return text
-        return ":".join([call.func.id, *(str(ast.literal_eval(each)) for each in call.args)])
-    except (SyntaxError, ValueError):
+        named = (f"{each.arg}={_argument(each.value)}" for each in call.keywords)
+        return ":".join([call.func.id, *map(_argument, call.args), *named])
+    except SyntaxError:
         return text
+
+
+def _argument(node: ast.expr) -> str:
+    """An argument of an entry: a text without its quotes, a number as it is."""
+    return str(node.value) if isinstance(node, ast.Constant) else ast.unparse(node)
