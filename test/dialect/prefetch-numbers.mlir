@@ -29,3 +29,29 @@ func.func @rows(%scales: memref<1024x32xf32, strided<[?, 1]>>, %same: memref<102
   }
   return %r : f32
 }
+
+// What the row is computed from may be in the inner loop, and is computed anew then.
+// CHECK-LABEL: func @computed_inside
+// CHECK: scf.for %[[I:[a-z0-9]*]] =
+// CHECK: %[[LAST:.*]] = arith.subi %arg1, %c1
+// CHECK: %[[ROW:.*]] = arith.minui %{{.*}}, %[[LAST]]
+// CHECK: memref.prefetch %arg0[%[[ROW]], %c0], read, locality<3>
+// CHECK: scf.for
+func.func @computed_inside(%scales: memref<1024x16xf32, strided<[?, 1]>>, %rows: index) -> f32 {
+  %c0 = arith.constant 0 : index
+  %c1 = arith.constant 1 : index
+  %c16 = arith.constant 16 : index
+  %c1024 = arith.constant 1024 : index
+  %zero = arith.constant 0.0 : f32
+  %r = scf.for %i = %c0 to %c1024 step %c1 iter_args(%s = %zero) -> f32 {
+    %t = scf.for %j = %c0 to %c16 step %c1 iter_args(%u = %s) -> f32 {
+      %last = arith.subi %rows, %c1 : index
+      %row = arith.minui %i, %last : index
+      %x = memref.load %scales[%row, %j] : memref<1024x16xf32, strided<[?, 1]>>
+      %w = arith.addf %u, %x : f32
+      scf.yield %w : f32
+    }
+    scf.yield %t : f32
+  }
+  return %r : f32
+}

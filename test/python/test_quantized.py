@@ -124,6 +124,13 @@ def test_kernels(a, b, layout, group, zero_point, extents, scale_type):
     check(dequantizing(a, b, layout, group, zero_point, m, n, k, scale_type))
 
 
+@pytest.mark.parametrize("target", ["host", *(each for each in ("x86-64-v3", "neoverse-n1") if each in TARGETS)])
+@pytest.mark.parametrize(("b", "zero_point"), [("i4", 0), ("u4", "u8"), ("i8", 0)])
+def test_many_rows_by_columns_that_fill_no_tile(target, b, zero_point):
+    """A tile that is short in columns packs none of its groups' scales from beyond them."""
+    check(dequantizing("f32", b, "nt", 32, zero_point, 70, 1000, 96), target)
+
+
 @pytest.mark.parametrize("target", [each for each in ("x86-64-v3", "neoverse-n1") if each in TARGETS])
 def test_kernels_of_other_targets(target):
     check(dequantizing("f32", "u4", "nt", 32, "u8", 2, 9, 100), target)

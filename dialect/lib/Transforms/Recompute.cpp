@@ -24,10 +24,15 @@ bool tilewright::chooses(Value variable, Value base, ValueRange indices, unsigne
   return false;
 }
 
+/// Whether a value can be used where `builder` inserts: it is not of a loop further inside.
+static bool isVisible(OpBuilder &builder, Value value) {
+  return value.getParentRegion()->isAncestor(builder.getInsertionBlock()->getParent());
+}
+
 Value tilewright::recomputed(OpBuilder &builder, Value value, Value variable, IRMapping &map) {
   if (Value known = map.lookupOrNull(value))
     return known;
-  if (!dependsOn(value, variable))
+  if (!dependsOn(value, variable) && isVisible(builder, value))
     return value;
   Operation *op = value.getDefiningOp();
   for (Value operand : op->getOperands())

@@ -27,8 +27,15 @@ WORD_BITS = 32
 """Codes of four bits are taken from words of the width of a sum: eight registers of sums are of one register of words."""
 BYTE_VECTORS = 4
 """Registers of sums beside each other, of codes that are bytes: a cache line of them with vectors of 512 bits."""
-_STREAMS_OF_BYTES = 4
-"""Columns that are read at once, far apart, where they lie along K; for four bits `STREAMS`."""
+_MANY_STREAMS = 4
+"""Columns that are read at once, far apart, where they lie along K, of bytes by up to so many rows; for four bits `STREAMS`, and this too
+with few rows and registers of 512 bits. Measured on Zen 4 by one and two rows, two and four columns at once, 4096 x 4096, 11008 x 2048
+and 2048 x 8192: four are 1.03 to 1.15 times as fast in bf16, in f32 1.02 to 1.07 with one row."""
+_TABLES_PER_GROUP = 4
+"""Registers of codes in a group, from which on that pays where zero points choose the group's table: with one or two of them, 0.91."""
+_MOST_ROWS_OF_CODES = 6
+"""Rows of A that codes of four bits along K meet at once, at most: with eight, sums are in memory. On Zen 4 16 rows in f32 and bf16 take
+0.8 to 0.9 of the time so."""
 _ROWS = 8
 """Rows of B that are read side by side; every group is a multiple of them. Measured on Zen 4, i4 in layout nn by one row of bf16,
 4, 8, 16 and 32 rows, 11008 x 4096: 12.7, 17.1, 18.3 and 12.5 GB/s, 4096 x 4096: 11.1, 14.1, 13.6 and 11.1 (while others used the
@@ -67,6 +74,13 @@ _MOST_BY_COLUMNS: Mapping[int, int] = MappingProxyType({4: 32, 8: 24})
 with more, B is packed. Measured on Zen 3 by f32 in groups of 32, transposed and packed, in microseconds: 1024 x 2048, i4, 16, 32 and 64
 rows 1016 and 1204, 1996 and 2124, 4208 and 3951; i8 1063 and 1101, 1990 and 1858, 4076 and 3843; 128 x 4096, i4, 16, 32 and 64 rows 286
 and 328, 518 and 482, 1010 and 849. With A rounded to integers: 489, 880 and 1879; 760, 1407 and 2939; 167, 280 and 557."""
+_LEAST_IN_PASSES: Mapping[tuple[int, int], int] = MappingProxyType({(4, 16): 25, (4, 32): 25, (8, 16): 5, (8, 32): 7})
+"""The same by the bits of a code and of what it is multiplied as, where a vector goes through units of half its width: shuffles take
+twice as long. Measured on Zen 4, 4096 x 4096 and 1024 x 2048, times of columns over those of vectors along K: i4 in groups of 32 by f32,
+3, 6, 12, 24 and 48 rows 1.32 to 1.44, 1.07 to 1.25, 1.1 to 1.2, 1.06 to 1.16 and 1.07, by bf16 1.32 to 1.53, 1.2, 1.03 to 1.2 and 1.1 to
+1.2, in groups of 128 1.3, 1.06, 1.06, 1.0 and 0.95; i8 by f32 5, 6 and 8 rows 1.02 to 1.2, 0.97 to 1.19 and 0.91 to 1.14, by bf16 5 and 6
+rows 0.9 to 1.0 and 0.8 to 0.9. Where zero points choose a table for each register of codes it is as everywhere: u4 in groups of 32 by
+bf16, 4 rows 0.7 to 0.9."""
 _VECTORS = 2
 """Vectors of columns beside each other: each element of A is taken to all lanes once for both."""
 _CHUNK_BYTES = 8192
@@ -162,7 +176,8 @@ def _most_paid(spec: MatmulSpec, target: Target) -> int:
     found, bits = codes.of(spec), spec.b_stored.bits
     if found is not None and found.has_fractions and bits == 4 and lookup(target, WORD_BITS) is not None:
         return _MOST_PAID_OF_FRACTIONS
-    return _MOST_PAID[spec.b_transposed, bits]
+    along_k = _least_by_columns(spec, target) - 1 if spec.b_transposed and _takes_columns(target) else 0
+    return max(_MOST_PAID[spec.b_transposed, bits], along_k)
 
 
 def blocking(spec: MatmulSpec, target: Target) -> Blocking:
@@ -171,12 +186,31 @@ def blocking(spec: MatmulSpec, target: Target) -> Blocking:
     if _by_columns(spec, target):
         return _blocking_by_columns(spec, target)
     if spec.b_transposed:
-        streams = _STREAMS_OF_BYTES if spec.b_stored.bits == 8 and mr <= _STREAMS_OF_BYTES else STREAMS
+        mr = min(mr, even(spec.m, _MOST_ROWS_OF_CODES)) if spec.b_stored.bits == 4 else mr
+        streams = _MANY_STREAMS if _pays_in_streams(spec, target, mr) else STREAMS
         nr = max(each for each in range(1, streams + 1) if spec.n % each == 0)
         return Blocking(mr=mr, nr=nr, mc=rows, nc=max(spec.n, 1), kc=max(spec.k, 1))
     nr = columns(spec, target)
     nc = even(spec.n, int(target.l2.bytes * _SUMS_SHARE) // (rows * spec.acc_type.bytes), nr)
     return Blocking(mr=mr, nr=nr, mc=rows, nc=nc, kc=_ROWS)
+
+
+def _pays_in_streams(spec: MatmulSpec, target: Target, rows: int) -> bool:
+    """Whether some rows meet `_MANY_STREAMS` columns at once."""
+    if spec.b_stored.bits == 8:
+        return rows <= _MANY_STREAMS
+    return (
+        target.vector_bits == 512
+        and rows * spec.b_type.bits <= 32
+        and not _changes_tables(spec, target, _TABLES_PER_GROUP - 1)
+    )
+
+
+def _changes_tables(spec: MatmulSpec, target: Target, registers: int) -> bool:
+    """Whether zero points choose a table for each few registers of codes along K."""
+    found = codes.of(spec)
+    assert found is not None
+    return found.zero_point is not None and 0 < found.group <= registers * (target.vector_bits // spec.b_type.bits)
 
 
 def _rows_at_once(target: Target) -> int:
@@ -195,7 +229,7 @@ def _takes_columns(target: Target) -> bool:
 
 def in_columns(sizes: Blocking | ScaledSums, target: Target) -> bool:
     """Whether sizes for codes along K are of vectors with a column in each lane; otherwise vectors run along K, in fewer columns."""
-    return _takes_columns(target) and sizes.nr > _STREAMS_OF_BYTES
+    return _takes_columns(target) and sizes.nr > _MANY_STREAMS
 
 
 def _by_columns(spec: MatmulSpec, target: Target) -> bool:
@@ -208,8 +242,16 @@ def _by_columns(spec: MatmulSpec, target: Target) -> bool:
     bits = spec.b_stored.bits
     if not rounds(spec, target) and lookup(target, WORD_BITS) is None and spec.m > _MOST_BY_COLUMNS[bits]:
         return False
-    enough = spec.m >= _LEAST_BY_COLUMNS[bits] and spec.n >= target.lanes(spec.acc_type)
+    enough = spec.m >= _least_by_columns(spec, target) and spec.n >= target.lanes(spec.acc_type)
     return enough and _depth(spec) > 0
+
+
+def _least_by_columns(spec: MatmulSpec, target: Target) -> int:
+    """Rows of A from which codes along K are transposed."""
+    bits = spec.b_stored.bits
+    if target.passes == 1 or rounds(spec, target) or _changes_tables(spec, target, 1):
+        return _LEAST_BY_COLUMNS[bits]
+    return _LEAST_IN_PASSES[bits, spec.b_type.bits]
 
 
 def _fits_groups(kc: int, group: int, k: int) -> bool:
@@ -234,7 +276,7 @@ def _blocking_by_columns(spec: MatmulSpec, target: Target) -> Blocking:
 
 def in_strips(sizes: Blocking, spec: MatmulSpec, threads: int) -> Blocking:
     """The sizes for threads that each go through columns of their own; the order of no sum changes."""
-    if threads == 1 or (spec.b_transposed and sizes.nr <= STREAMS):
+    if threads == 1 or (spec.b_transposed and sizes.nr <= _MANY_STREAMS):
         return sizes
     return replace(sizes, nc=min(sizes.nc, even(spec.n, ceil_div(spec.n, threads), sizes.nr)))
 
@@ -282,7 +324,7 @@ def _rows(spec: MatmulSpec, target: Target, sizes: Blocking) -> Iterable[int]:
 def _tile_columns(spec: MatmulSpec, target: Target, sizes: Blocking) -> Iterable[int]:
     if in_columns(sizes, target):
         return [each * target.lanes(spec.acc_type) for each in range(1, 2 * _VECTORS + 1)]
-    return range(1, _STREAMS_OF_BYTES + 1)
+    return range(1, _MANY_STREAMS + 1)
 
 
 def _depths(spec: MatmulSpec, target: Target, sizes: Blocking) -> Iterable[int]:
