@@ -37,6 +37,7 @@ static int cards = 1;
 static uint64_t capture; // The id of what captures every stream, or 0.
 static uintptr_t current_context;
 static uint32_t dynamic_shared;
+static uint64_t launches; // So far.
 static char log_text[65536];
 
 static void note(const char *text) {
@@ -132,6 +133,20 @@ static Status cuStreamSynchronize(void *stream) {
   snprintf(line, sizeof line, "synchronize %zu", (size_t)stream);
   return note(line), success;
 }
+static Status cuEventCreate(void **event, unsigned flags) {
+  (void)flags, note("event");
+  return *event = calloc(1, sizeof(uint64_t)), success;
+}
+static Status cuEventDestroy(void *event) { return note("no event"), free(event), success; }
+static Status cuEventRecord(void *event, void *stream) {
+  // Each launch takes a millisecond.
+  (void)stream;
+  return *(uint64_t *)event = launches, success;
+}
+static Status cuEventSynchronize(void *event) { return (void)event, success; }
+static Status cuEventElapsedTime(float *milliseconds, const void *begin, const void *end) {
+  return *milliseconds = (float)(*(const uint64_t *)end - *(const uint64_t *)begin), success;
+}
 static Status cuGetErrorName(Status status, const char **name) {
   (void)status;
   return *name = "CUDA_ERROR_OF_THE_TESTS", success;
@@ -225,6 +240,7 @@ static Status cuOccupancyMaxActiveClusters(int *clusters, void *function, const 
 
 static Status cuLaunchKernelEx(const Config *config, void *function, void **parameters, void **extra) {
   note("launch");
+  ++launches;
   Launch launch = {.cluster = {1, 1, 1}, .shared_bytes = config->shared_bytes, .attributes = config->count};
   memcpy(launch.grid, config->grid, sizeof launch.grid);
   memcpy(launch.block, config->block, sizeof launch.block);
@@ -272,6 +288,11 @@ static const Entry entries[] = {
     ENTRY(cuStreamGetCaptureInfo),
     ENTRY(cuCtxSynchronize),
     ENTRY(cuStreamSynchronize),
+    ENTRY(cuEventCreate),
+    ENTRY(cuEventDestroy),
+    ENTRY(cuEventRecord),
+    ENTRY(cuEventSynchronize),
+    ENTRY(cuEventElapsedTime),
     ENTRY(cuGetErrorName),
     ENTRY(cuGetErrorString),
     ENTRY(cuLibraryLoadData),

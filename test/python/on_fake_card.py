@@ -33,7 +33,7 @@ from tilewright.bench.card import bundle, plan, proofs
 from tilewright.bench.card.plan_operators import Operator
 from tilewright.bench.suites import parse_shape
 from tilewright.errors import OperandError, TargetError
-from tilewright.runtime import cards, device_arrays, gpu
+from tilewright.runtime import card_calls, cards, device_arrays, gpu
 from tilewright.schedules.gpu.warpgroup import FLAG_BYTES
 from tilewright.targets import nvidia
 
@@ -86,6 +86,23 @@ def numpy_arrays_by_copies() -> None:
         )  # The other one has no instruction to wait by.
         assert DRIVER.count(f"synchronize {STREAM}")
     assert DRIVER.count("alloc") == DRIVER.count("free") == 8
+
+
+@case
+def samples_of_calls() -> None:
+    """A launch of the fake takes a millisecond."""
+    for beta in (0, 1):
+        spec = tw.MatmulSpec(64, 48, 32, a="bf16", beta=beta)
+        kernel = gpu.compile(spec, SM_90A)
+        DRIVER.runs(kernel)
+        out = np.zeros((64, 48), np.float32)
+        before = {each: DRIVER.count(each) for each in ("launch", "alloc", "free", "event", "no event")}
+        with card_calls.samples(kernel, operands_of(spec), out) as sample:
+            assert np.isclose([sample(1), sample(3)], 1e-3).all()
+        added = {each: DRIVER.count(each) - count for each, count in before.items()}
+        assert added["launch"] == 5
+        assert added["alloc"] == added["free"] == 3
+        assert added["event"] == added["no event"] == 2
 
 
 @case

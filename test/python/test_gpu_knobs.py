@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
@@ -17,12 +19,12 @@ from tilewright.codegen.gpu.strategies import CARRIERS, SIZES
 from tilewright.emit import gpu
 from tilewright.errors import ScheduleError, WrongResultError
 from tilewright.mlir import ir
-from tilewright.runtime import verification
+from tilewright.runtime import card_calls, verification
 from tilewright.schedules import choices, steps
 from tilewright.schedules.gpu import tensor_memory_sizes, warpgroup_sizes
 from tilewright.schedules.plan import Plan
 from tilewright.schedules.steps import block_tile, knobs, sharing
-from tilewright.tuning import gpu_cost, own_on_paper
+from tilewright.tuning import gpu_cost, on_card, own_on_paper
 
 F32, BF16 = tw.MatmulSpec(300, 200, 500), tw.MatmulSpec(300, 200, 500, a="bf16")
 CASES = {
@@ -201,10 +203,31 @@ def test_what_is_wrong_when_tried_leaves_the_schedules_own_choices(
     monkeypatch.setattr(verification, "verify_gpu", wrong)
     file = tmp_path / "own.py"
     file.write_text(OWN)
-    ranking, text = own_on_paper.rank(BF16, target_of("sm_80"), str(file), 600)
+    ranking, timed, text = own_on_paper.rank(BF16, target_of("sm_80"), str(file), 600)
     assert [each.right for each in ranking.found] == [False] * 3
     assert ranking.found[0].sizes["rows"] == 64
+    assert not timed
     assert {each.name: each.selected for each in choices.read(text)} == {"part": 16, "rows": 16}
+
+
+@pytest.mark.parametrize(("seconds", "rows"), [({16: 2e-5, 64: 1e-5}, 64), ({16: 2e-5, 64: 2e-5}, 16)])
+def test_on_a_card_what_wins_is_written(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, seconds: dict[int, float], rows: int
+) -> None:
+    """The card is a fake, on which a kernel takes as long as its tile says."""
+
+    @contextmanager
+    def samples(kernel: Any, operands: object, out: object = None) -> Iterator[Callable[[int], float]]:
+        yield lambda count: seconds[kernel.metadata.parameters["bm"]]
+
+    monkeypatch.setattr(card_calls, "samples", samples)
+    monkeypatch.setattr(on_card, "has_card", lambda target: True)
+    monkeypatch.setattr(verification, "verify_gpu", lambda *_: None)
+    file = tmp_path / "own.py"
+    file.write_text(OWN)
+    _, timed, text = own_on_paper.rank(BF16, target_of("sm_80"), str(file), 600)
+    assert len(timed) == 3
+    assert {each.name: each.selected for each in choices.read(text)}["rows"] == rows
 
 
 def test_a_schedule_that_leaves_nothing_open_is_refused(tmp_path: Path) -> None:

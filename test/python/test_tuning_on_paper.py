@@ -3,6 +3,7 @@
 
 import warnings
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from dataclasses import replace
 
 import pytest
@@ -11,9 +12,9 @@ from tilewright import targets
 from tilewright.cli import main, tune_on_paper
 from tilewright.emit import ptxas
 from tilewright.errors import SlowScheduleWarning, UnverifiedWarning, WrongResultError
-from tilewright.runtime import verification
+from tilewright.runtime import card_calls, gpu, verification
 from tilewright.schedules.gpu import warpgroup_sizes
-from tilewright.tuning import gpu_cost, on_paper
+from tilewright.tuning import gpu_cost, on_card, on_paper
 
 SM_90A, SM_80 = (targets.gpu(name) for name in ("sm_90a", "sm_80"))
 PRODUCT = tw.MatmulSpec(256, 512, 256, a="bf16")
@@ -53,6 +54,51 @@ def test_kernels_are_compiled_assembled_and_tried(tmp_path):
     has_assembler = ptxas.tool("ptxas") is not None
     assert all((each.registers is not None) == has_assembler for each in found)
     assert not (tmp_path / "records.sqlite").exists()
+
+
+def ranked(cycles, right=True, spills=0, **sizes):
+    return on_paper.Ranked("mma_sync", sizes, cycles, 100, spills, 0, right)
+
+
+RANKING = on_paper.Ranking(
+    [
+        ranked(1.0, stages=2),
+        ranked(2.0),
+        ranked(3.0, stages=4),
+        ranked(4.0, spills=8, bk=64),
+        ranked(5.0, right=False, bk=16),
+    ],
+    [],
+)
+
+
+def timed(seconds, seen):
+    """A card on which kernels take as long as `seconds` says of their stages."""
+
+    @contextmanager
+    def samples(kernel, operands, out=None):
+        seen.append(operands)
+        yield lambda count: seconds[kernel.sizes.stages]
+
+    return samples
+
+
+def test_the_likeliest_sizes_are_timed_beside_the_usual_ones_where_there_is_a_card(monkeypatch, capsys):
+    seen = []
+    usual = gpu.compile(PRODUCT, SM_80).sizes.stages
+    monkeypatch.setattr(card_calls, "samples", timed({2: 2e-5, usual: 3e-5, 4: 1.5e-5}, seen))
+    found = on_card.measure(PRODUCT, SM_80, RANKING)
+    assert usual not in (2, 4)
+    assert [dict(each.ranked.sizes) for each in found] == [{"stages": 4}, {"stages": 2}, {}]
+    assert [each.times.verdict for each in found] == ["won", "won", "tied"]
+    assert [round(each.times.gain, 6) for each in found] == [2.0, 1.5, 1.0]
+    assert all(each is seen[0] for each in seen)
+    monkeypatch.setattr(on_card, "has_card", lambda target: True)
+    monkeypatch.setattr(on_paper, "rank", lambda *_: RANKING)
+    tune_on_paper.tune([PRODUCT], SM_80, 1)
+    said = capsys.readouterr().out
+    assert "15.0 us: mma_sync stages=4: 2.00 times the usual choice, won" in said
+    assert "30.0 us: mma_sync the usual sizes: the usual choice\n" in said
 
 
 def test_wrong_numbers_come_last(monkeypatch):

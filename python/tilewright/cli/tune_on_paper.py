@@ -10,16 +10,17 @@ from typing import TYPE_CHECKING
 import click
 
 from tilewright.cli import output
-from tilewright.errors import TargetError
 
 if TYPE_CHECKING:
     from concurrent.futures import Executor
 
     from tilewright.payload.spec_tables import Spec
     from tilewright.targets import GpuTarget
+    from tilewright.tuning.on_card import Measured
     from tilewright.tuning.on_paper import Ranked, Ranking
 
 _SHOWN = 5
+_HOW = "ranked by the static model, not measured: nothing is recorded"
 
 
 def tune(wanted: Sequence[Spec], target: GpuTarget, budget: float, executor: Executor | None = None) -> int:
@@ -32,9 +33,9 @@ def tune(wanted: Sequence[Spec], target: GpuTarget, budget: float, executor: Exe
         executor: Who compiles and tries; None: this process.
     """
     from tilewright.processes.calls import each
-    from tilewright.tuning import on_paper
+    from tilewright.tuning import on_card, on_paper
 
-    failed, how = 0, _how(target)
+    failed = 0
     with output.progress_bar() as tell:
         if executor is not None:
             ended = each(on_paper.rank, [(spec, target, budget) for spec in wanted], executor)
@@ -42,7 +43,7 @@ def tune(wanted: Sequence[Spec], target: GpuTarget, budget: float, executor: Exe
                 spec = wanted[number]
                 tell(count, len(wanted), f"{spec}")
                 if isinstance(found, on_paper.Ranking):
-                    failed += _show(f"{spec} for {target.name}", found, how)
+                    failed += _show(f"{spec} for {target.name}", found)
                 else:
                     failed += 1
                     click.echo(f"{spec}: a worker {found.reason}, whoever tried")
@@ -52,7 +53,10 @@ def tune(wanted: Sequence[Spec], target: GpuTarget, budget: float, executor: Exe
             def told(part: float, number: int = number, spec: Spec = spec) -> None:
                 tell(100 * (number + part), 100 * len(wanted), f"{spec}")
 
-            failed += _show(f"{spec} for {target.name}", on_paper.rank(spec, target, budget, told), how)
+            ranking = on_paper.rank(spec, target, budget, told)
+            failed += _show(f"{spec} for {target.name}", ranking)
+            if on_card.has_card(target):
+                _show_measured(on_card.measure(spec, target, ranking, told))
     return 1 if failed else 0
 
 
@@ -74,23 +78,19 @@ def tune_own(spec: Spec, target: GpuTarget, schedule: str, budget: float, tuned:
         def told(part: float) -> None:
             tell(100 * part, 100, f"{spec}")
 
-        ranking, text = own_on_paper.rank(spec, target, schedule, budget, told)
-    wrong = _show(f"{spec} for {target.name}", ranking, _how(target))
+        ranking, timed, text = own_on_paper.rank(spec, target, schedule, budget, told)
+    wrong = _show(f"{spec} for {target.name}", ranking)
+    if timed:
+        _show_measured(timed)
     if tuned is not None:
         files.write(Path(tuned), text.encode(), "-o")
     return int(wrong)
 
 
-def _how(target: GpuTarget) -> str:
-    """How sizes were ranked."""
-    how = "ranked by the static model, not measured: nothing is recorded"
-    return f"{how}; `tilewright bench card` measures on the card here" if _has_card(target) else how
-
-
-def _show(what: str, ranking: Ranking, how: str) -> bool:
+def _show(what: str, ranking: Ranking) -> bool:
     """Prints the likeliest sizes; whether some were wrong when tried."""
     found = ranking.found
-    click.echo(f"{what}: {len(found)} sizes {how}")
+    click.echo(f"{what}: {len(found)} sizes {_HOW}")
     for place, each in enumerate(found, 1):
         if place <= _SHOWN or each.right is False:
             click.echo(f"  {place}. {_said(each)}")
@@ -99,14 +99,16 @@ def _show(what: str, ranking: Ranking, how: str) -> bool:
     return any(each.right is False for each in found)
 
 
-def _has_card(target: GpuTarget) -> bool:
-    """Whether a card of this machine runs the target's kernels."""
-    from tilewright.runtime import cards, runners
-
-    try:
-        return runners.of(target).kind == "card" and bool(cards.find(target))
-    except TargetError:
-        return False
+def _show_measured(found: Sequence[Measured]) -> None:
+    """Prints what was timed on the card, the fastest first."""
+    click.echo(f"  timed on the card here in turn with the usual choice, {len(found)} in all, the fastest first:")
+    for each in found[:_SHOWN]:
+        sizes = output.sizes_text(each.ranked.sizes) if each.ranked.sizes else "the usual sizes"
+        is_usual = each.times.samples == each.times.first
+        beside = (
+            "the usual choice" if is_usual else f"{each.times.gain:.2f} times the usual choice, {each.times.verdict}"
+        )
+        click.echo(f"  {each.seconds * 1e6:.1f} us: {each.ranked.strategy} {sizes}: {beside}")
 
 
 def _said(each: Ranked) -> str:

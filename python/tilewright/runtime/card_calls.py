@@ -3,7 +3,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from math import prod
 from typing import TYPE_CHECKING, Any, Protocol
@@ -235,42 +236,95 @@ def _on_copies(kernel: CardKernel, card: Card, operands: Sequence[Any], out: Any
     out = gpu_call.result(called, out, operands)
     if out.size == 0:
         return out
-    given = [*operands, out]
-    if isinstance(called, MatmulSpec):
-        called, given = gpu_passes.without_products(called, given)
-    copies = [_Copy.of(each, ALIGNMENT if isinstance(called, MatmulSpec) else 1) for each in given]
-    where = f"a call of a kernel for {kernel.target.name}"
-    places: list[int] = []
-    try:
-        with cards.reported(where):
-            for copy in copies:
-                places.append(int(checked(driver.cuMemAlloc(max(copy.memory.nbytes, 1)))))
-                if copy.memory.nbytes:
-                    checked(driver.cuMemcpyHtoDAsync(places[-1], copy.memory.ctypes.data, copy.memory.nbytes, stream))
-        arrays = [copy.on_card(place, card) for copy, place in zip(copies, places, strict=True)]
-        _launched(kernel, card, called, arrays, stream)
-        with cards.reported(where):
-            result = copies[-1].memory
-            checked(driver.cuMemcpyDtoHAsync(result.ctypes.data, places[-1], result.nbytes, stream))
+    with _copied(kernel, card, called, [*operands, out], stream) as (copies, call_):
+        call_()
+        with cards.reported(_where(kernel)):
+            result = copies[-1]
+            checked(driver.cuMemcpyDtoHAsync(result.memory.ctypes.data, result.place, result.memory.nbytes, stream))
             checked(driver.cuStreamSynchronize(stream))
-    finally:
-        for place in places:
-            driver.cuMemFree(place)
     out[...] = copies[-1].array
     return out
 
 
-@dataclass(frozen=True, slots=True)
+@contextmanager
+def samples(kernel: CardKernel, operands: Sequence[Any], out: Any = None) -> Iterator[Callable[[int], float]]:  # noqa: ANN401 - numpy arrays
+    """What takes a sample on the first card: seconds of a call, of so many behind one another, on copies of operands that stay there.
+
+    It is the time between two of the driver's events, and so that of launches where the kernel takes less than these.
+
+    Raises:
+        TargetError: There is no card that runs the kernel, or the driver reports an error.
+    """
+    card = cards.find(kernel.target)
+    _, driver = cards.packages(kernel.target.name)
+    called = _checked(kernel.spec, operands)
+    given = [*operands, gpu_call.result(called, out, operands)]
+    with cards.current(card), _copied(kernel, card, called, given, 0) as (_, call_), cards.reported(_where(kernel)):
+        events = [checked(driver.cuEventCreate(0)) for _ in range(2)]
+        launches = call_()  # Once known, they are no more than the driver's own calls.
+
+        def once() -> None:
+            for each in launches:
+                each(0)
+            if not launches:
+                call_()
+
+        def sample(count: int) -> float:
+            with cards.current(card), cards.reported(_where(kernel)):
+                checked(driver.cuEventRecord(events[0], 0))
+                for _ in range(count):
+                    once()
+                checked(driver.cuEventRecord(events[1], 0))
+                checked(driver.cuEventSynchronize(events[1]))
+                return float(checked(driver.cuEventElapsedTime(*events))) / 1e3 / count
+
+        try:
+            yield sample
+        finally:
+            for each in events:
+                driver.cuEventDestroy(each)
+
+
+def _where(kernel: CardKernel) -> str:
+    return f"a call of a kernel for {kernel.target.name}"
+
+
+@contextmanager
+def _copied(
+    kernel: CardKernel, card: Card, called: gpu_call.Called, given: Sequence[np.ndarray[Any, Any]], stream: int
+) -> Iterator[tuple[list[_Copy], Callable[[], list[Callable[[int], None]]]]]:
+    """Copies of operands and of a result in the card's memory, and what calls the kernel on them."""
+    _, driver = cards.packages(kernel.target.name)
+    if isinstance(called, MatmulSpec):
+        called, given = gpu_passes.without_products(called, given)
+    copies = [_Copy.of(each, ALIGNMENT if isinstance(called, MatmulSpec) else 1) for each in given]
+    try:
+        with cards.reported(_where(kernel)):
+            for copy in copies:
+                copy.place = int(checked(driver.cuMemAlloc(max(copy.memory.nbytes, 1))))
+                if copy.memory.nbytes:
+                    checked(driver.cuMemcpyHtoDAsync(copy.place, copy.memory.ctypes.data, copy.memory.nbytes, stream))
+        arrays = [copy.on_card(card) for copy in copies]
+        yield copies, lambda: _launched(kernel, card, called, arrays, stream)
+    finally:
+        for copy in copies:
+            if copy.place:
+                driver.cuMemFree(copy.place)
+
+
+@dataclass(slots=True)
 class _Copy:
     """A copy of an array whose rows start at multiples of so many bytes.
 
     Attributes:
         memory: Its bytes.
         array: The array in them.
+        place: Its address in the card's memory; 0 until it is there.
     """
 
     memory: np.ndarray[Any, Any]
     array: np.ndarray[Any, Any]
+    place: int = 0
 
     @staticmethod
     def of(array: np.ndarray[Any, Any], alignment: int) -> _Copy:
@@ -284,6 +338,6 @@ class _Copy:
         copy[...] = array
         return _Copy(memory, copy)
 
-    def on_card(self, address: int, card: Card) -> DeviceArray:
+    def on_card(self, card: Card) -> DeviceArray:
         """The same in a card's memory."""
-        return DeviceArray(address, self.array.shape, self.array.strides, self.array.dtype, card.number)
+        return DeviceArray(self.place, self.array.shape, self.array.strides, self.array.dtype, card.number)

@@ -1,11 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""Ranks the choices that a user's schedule for a GPU leaves open, without a card: by the models of the sizes that it decides."""
+"""Ranks the choices that a user's schedule for a GPU leaves open, by the models of what it decides; times them where there is a card."""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Callable
 from dataclasses import fields
+from functools import partial
 from itertools import chain
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -19,14 +20,15 @@ from tilewright.runtime.gpu import GpuKernel
 from tilewright.schedules import choices, make
 from tilewright.spec import MatmulSpec
 from tilewright.targets.gpu import GpuTarget
-from tilewright.tuning import gpu_cost, on_paper, own
+from tilewright.tuning import gpu_cost, on_card, on_paper, own
+from tilewright.tuning.on_card import Measured
 from tilewright.tuning.on_paper import Ranked, Ranking
 
 
 def rank(
     spec: Spec, target: GpuTarget, schedule: str, seconds: float, tell: Callable[[float], object] = lambda part: None
-) -> tuple[Ranking, str]:
-    """The choices of a schedule in order, and its text with the likeliest of them.
+) -> tuple[Ranking, list[Measured], str]:
+    """The choices of a schedule in order, those that were timed on a card here, and its text with the likeliest, or what won there.
 
     Its own choices are compiled first, and then others: those that differ in one choice, and others at random.
 
@@ -65,18 +67,22 @@ def rank(
                 refused.append(str(error))
             tell(min((time.monotonic() - start) / seconds, 1.0))
 
-        def tried(each: Ranked) -> Ranked:
+        def compiled(each: Ranked, emulated: bool = False) -> GpuKernel:
             path = Path(folder) / "tried.mlir"
             path.write_text(choices.made(text, each.sizes))
+            return gpu.compile(problem, target.emulated() if emulated else target, str(path), cache=True)
 
-            def compiled(emulated: bool) -> GpuKernel:
-                return gpu.compile(problem, target.emulated() if emulated else target, str(path), cache=True)
-
-            return on_paper.checked(spec, each, compiled)
-
-        ranking = on_paper.tried(found, refused, tried)
+        own_choice = found[0].sizes
+        ranking = on_paper.tried(found, refused, lambda each: on_paper.checked(spec, each, partial(compiled, each)))
+        timed: list[Measured] = []
+        if on_card.has_card(target):
+            first = next(each for each in ranking.found if each.sizes == own_choice)
+            timed = on_card.compare(spec, first, ranking, compiled, tell)
     best = ranking.found[0]
-    return ranking, choices.made(text, best.sizes) if best.right is not False else text
+    if timed:
+        won = timed[0].times.verdict == "won"
+        return ranking, timed, choices.made(text, timed[0].ranked.sizes) if won else text
+    return ranking, timed, choices.made(text, best.sizes) if best.right is not False else text
 
 
 def _decided(kernel: GpuKernel) -> Any:  # noqa: ANN401 - a strategy's sizes
