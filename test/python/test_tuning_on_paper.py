@@ -56,7 +56,7 @@ def test_kernels_are_compiled_assembled_and_tried(tmp_path):
     assert not (tmp_path / "records.sqlite").exists()
 
 
-def ranked(cycles, right=True, spills=0, **sizes):
+def ranked(cycles: float, right: bool | None = True, spills: int = 0, **sizes: int) -> on_paper.Ranked:
     return on_paper.Ranked("mma_sync", sizes, cycles, 100, spills, 0, right)
 
 
@@ -78,7 +78,7 @@ def timed(seconds, seen):
     @contextmanager
     def samples(kernel, operands, out=None):
         seen.append(operands)
-        yield lambda count: seconds[kernel.sizes.stages]
+        yield lambda count: seconds[getattr(kernel.sizes, "stages", None)]
 
     return samples
 
@@ -99,6 +99,36 @@ def test_the_likeliest_sizes_are_timed_beside_the_usual_ones_where_there_is_a_ca
     said = capsys.readouterr().out
     assert "15.0 us: mma_sync stages=4: 2.00 times the usual choice, won" in said
     assert "30.0 us: mma_sync the usual sizes: the usual choice\n" in said
+
+
+def test_what_was_not_tried_is_tried_before_it_is_timed(monkeypatch):
+    checked = []
+
+    def check(spec, each, compiled):
+        checked.append(dict(each.sizes))
+        return replace(each, right=each.sizes["stages"] == 2)
+
+    monkeypatch.setattr(card_calls, "samples", timed({2: 1e-5, 3: 2e-5}, []))
+    monkeypatch.setattr(on_paper, "checked", check)
+    ranking = on_paper.Ranking([ranked(1.0), ranked(2.0, right=None, stages=4), ranked(3.0, right=None, stages=2)], [])
+    found = on_card.measure(PRODUCT, SM_80, ranking)
+    assert checked == [{"stages": 4}, {"stages": 2}]
+    assert [dict(each.ranked.sizes) for each in found] == [{"stages": 2}, {}]
+
+
+@pytest.mark.parametrize(("off", "timed_sizes"), [(0.0, [{"kc": 16}, {}]), (1.0, [{}])])
+def test_attention_is_compared_with_the_reference_before_it_is_timed(monkeypatch, off, timed_sizes):
+    spec = tw.AttentionSpec(16, 16, 16, q="bf16")
+
+    def called(kernel, *operands):
+        return tw.reference(spec, *operands) + off
+
+    monkeypatch.setattr(gpu.GpuKernel, "__call__", called)
+    monkeypatch.setattr(card_calls, "samples", timed({None: 1e-5}, []))
+    usual = on_paper.Ranked("shared_softmax", {}, 1.0, 100, 0, 0)
+    ranking = on_paper.Ranking([usual, replace(usual, sizes={"kc": 16})], [])
+    found = on_card.measure(spec, SM_80, ranking)
+    assert sorted((dict(each.ranked.sizes) for each in found), key=len, reverse=True) == timed_sizes
 
 
 def test_wrong_numbers_come_last(monkeypatch):

@@ -331,10 +331,13 @@ def parse(text: str) -> tuple[Epilogue, ...]:
     entries = []
     for written in text.split(","):
         name, *arguments = written.strip().split(":")
-        named = dict(each.split("=", 1) for each in arguments if "=" in each)
+        given = [each.split("=", 1) for each in arguments if "=" in each]
+        named = dict(given)
         if name not in NAMES:
             raise SpecError(f"no entry {name!r}", where="epilogue", expected=f"one of {', '.join(NAMES)}")
         try:
+            if len(named) < len(given):
+                raise TypeError("an argument twice")
             values = map(_argument, (each for each in arguments if "=" not in each))
             entries.append(globals()[name](*values, **{each: _argument(value) for each, value in named.items()}))
         except TypeError:

@@ -10,20 +10,23 @@ import math
 import statistics
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
+from itertools import islice
 from typing import Any
 
 import numpy as np
 
 from tilewright.errors import TargetError
+from tilewright.payload.operators import known
 from tilewright.payload.samples import of_operator
 from tilewright.payload.spec_tables import Spec
 from tilewright.runtime import card_calls, cards, gpu, runners
 from tilewright.runtime.gpu import GpuKernel
-from tilewright.runtime.trial import Trial
+from tilewright.runtime.trial import Difference, Trial
 from tilewright.spec import MatmulSpec
 from tilewright.targets.gpu import GpuTarget
+from tilewright.tuning import on_paper
 from tilewright.tuning.on_paper import Ranked, Ranking
 from tilewright.tuning.race import Times
 
@@ -75,8 +78,9 @@ def measure(
     """
     problem: Any = spec
 
-    def compiled(each: Ranked) -> GpuKernel:
-        return gpu.compile(problem, target, each.strategy if each.sizes else None, each.sizes, cache=True)
+    def compiled(each: Ranked, emulated: bool = False) -> GpuKernel:
+        on = target.emulated() if emulated else target
+        return gpu.compile(problem, on, each.strategy if each.sizes else None, each.sizes, cache=True)
 
     return compare(spec, next(each for each in ranking.found if not each.sizes), ranking, compiled, tell)
 
@@ -85,17 +89,20 @@ def compare(
     spec: Spec,
     first: Ranked,
     ranking: Ranking,
-    compiled: Callable[[Ranked], GpuKernel],
+    compiled: Callable[[Ranked, bool], GpuKernel],
     tell: Callable[[float], object] = lambda part: None,
 ) -> list[Measured]:
     """The likeliest sizes of a ranking, the fastest first, timed in turn with those that come `first`, on the same operands.
 
-    `compiled` gives the kernel of sizes. Raises `TargetError` as `measure` does.
+    Numbers are checked before a time counts: those of products at small extents, as in a ranking, those of operators as they are timed.
+
+    `compiled` gives the kernel of sizes, for the emulator (True) or not. Raises `TargetError` as `measure` does.
     """
-    likely = [each for each in ranking.found if each != first and each.right is not False and not each.spills]
-    wanted = [first, *likely[:_TIMED]]
-    kernels = [compiled(each) for each in wanted]
-    operands, out = _operands(spec, kernels[0])
+    likely = (each for each in ranking.found if each != first and each.right is not False and not each.spills)
+    operands, out = _operands(spec, compiled(first, False))
+    tried = (_checked(spec, each, compiled, operands) for each in likely)
+    wanted = [first, *islice((each for each in tried if each.right), _TIMED)]
+    kernels = [compiled(each, False) for each in wanted]
     with ExitStack() as held:
         samples = [held.enter_context(card_calls.samples(each, operands, out)) for each in kernels]
         found = _in_turn([partial(each, _calls(each(1))) for each in samples], tell)
@@ -104,6 +111,18 @@ def compare(
         for each, own in zip(wanted, found, strict=True)
     ]
     return sorted(measured, key=lambda each: each.seconds)
+
+
+def _checked(
+    spec: Spec, each: Ranked, compiled: Callable[[Ranked, bool], GpuKernel], operands: Sequence[Any]
+) -> Ranked:
+    """Sizes that were tried; what cannot be verified stays untried."""
+    if each.right is not None:
+        return each
+    if isinstance(spec, MatmulSpec):
+        return on_paper.checked(spec, each, partial(compiled, each))
+    result = compiled(each, False)(*operands)
+    return replace(each, right=Difference.of(result, *known(spec, *operands)).right)
 
 
 def _operands(spec: Spec, kernel: GpuKernel) -> tuple[Sequence[Any], Any]:

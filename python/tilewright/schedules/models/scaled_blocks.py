@@ -209,8 +209,9 @@ def _pays_in_streams(spec: MatmulSpec, target: Target, rows: int) -> bool:
 def _changes_tables(spec: MatmulSpec, target: Target, registers: int) -> bool:
     """Whether zero points choose a table for each few registers of codes along K."""
     found = codes.of(spec)
-    assert found is not None
-    return found.zero_point is not None and 0 < found.group <= registers * (target.vector_bits // spec.b_type.bits)
+    if found is None or found.zero_point is None:
+        return False
+    return 0 < found.group <= registers * (target.vector_bits // spec.b_type.bits)
 
 
 def _rows_at_once(target: Target) -> int:
