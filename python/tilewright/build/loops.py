@@ -65,6 +65,17 @@ def chunks(size: int, step: int, body: Callable[[Index, int], object]) -> None:
         body(whole, size - whole)
 
 
+def summed(
+    size: int, step: int, body: Callable[[Index, int, Sequence[ir.Value]], list[ir.Value]], carried: Sequence[ir.Value]
+) -> list[ir.Value]:
+    """The same where ``body(at, count, values)`` returns the next of the values that are carried from one chunk to the next."""
+    whole = size - size % step
+    found = list(carried)
+    if whole:
+        found = repeat(whole, step, lambda at, *held: body(at, step, held), found)
+    return body(whole, size - whole, found) if whole < size else found
+
+
 def search(count: Index, is_before: Callable[[ir.Value], ir.Value]) -> ir.Value:
     """The last of the numbers 0 to `count` - 1 for which `is_before` does not hold; it holds for all behind one for which it does, not for 0.
 

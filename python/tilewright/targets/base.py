@@ -103,6 +103,7 @@ _MOST_ROWS_AHEAD = 64
 RATES = (
     *("fma_per_cycle", "fma_latency", "loads_per_cycle", "issue_per_cycle"),
     *("rates", "model_cpu", "model_note", "adds_apart", "is_level", "passes", "rows_ahead", "aligns_branches"),
+    "stream_ahead",
 )
 """Fields of a `Target` that say how its core issues."""
 
@@ -158,6 +159,8 @@ class Target:
             starts as many times as often.
         rows_ahead: Steps over K ahead of their use at which rows of an operand that L1 does not hold are prefetched, on a core whose loads
             from L2 wait otherwise, and more so where they cross lines; 0: its window of instructions reaches far enough.
+        stream_ahead: Bytes ahead of its use at which what lies in order, and is read once, is prefetched into L1; 0: an eighth of L1. A
+            core whose prefetchers run ahead in L2 by themselves wants them close: further ahead, lines come from memory one by one.
         aligns_branches: Jumps do not cross 32 bytes, or end there: the core would decode what is around them again in each step. That is
             half of a loop over K now and then, by where it happens to lie: f32 128 x 768 x 768 118 and 128 GFLOP/s on Cascade Lake (Intel
             341810, Mitigations for Jump Conditional Code Erratum).
@@ -196,6 +199,7 @@ class Target:
     is_level: bool = False
     passes: int = 1
     rows_ahead: int = 0
+    stream_ahead: int = 0
     aligns_branches: bool = False
     base: str | None = None
     emulation: Emulated | None = None
@@ -238,6 +242,10 @@ class Target:
         if type(self.rows_ahead) is not int or not 0 <= self.rows_ahead <= _MOST_ROWS_AHEAD:
             raise TargetError(
                 f"rows_ahead is {self.rows_ahead!r}", where=where, expected=f"an int from 0 to {_MOST_ROWS_AHEAD}"
+            )
+        if type(self.stream_ahead) is not int or not 0 <= self.stream_ahead <= self.l1.bytes:
+            raise TargetError(
+                f"stream_ahead is {self.stream_ahead!r}", where=where, expected="an int from 0 to the bytes of L1"
             )
         for bits in (self.scalable_bits, self.streaming_bits):
             if bits:

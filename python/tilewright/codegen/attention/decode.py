@@ -25,7 +25,7 @@ from dataclasses import dataclass
 from tilewright.build import index
 from tilewright.build.constants import integer, numbers
 from tilewright.build.index import Index
-from tilewright.build.loops import chunks, loop, repeat
+from tilewright.build.loops import chunks, loop, repeat, summed
 from tilewright.build.vectors import bits_as, load, store
 from tilewright.codegen.attention.code import Code, inverse, narrowed, widened
 from tilewright.codegen.attention.problem import Head
@@ -39,9 +39,8 @@ from tilewright.schedules.models.online_softmax import Lanes
 
 _LINE = 64
 """Bytes of a cache line: where lines are longer some prefetches are redundant."""
-_AHEAD = 8192
-"""Prefetch distance in bytes. What is prefetched at once is one row of keys or of values, and rows come in the order in which they lie:
-other orders, or 32 lines at once, get half of the bandwidth on a Zen 5 core."""
+_UNROLLED = 16
+"""Vectors of a key, or a value, that are multiplied without a loop."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,7 +89,7 @@ class Decode:
             self._values(first_key, count)
 
         seen = code.seen(index.sub(self.rows, 1))
-        unit = max(self._lanes.keys, self._steps * tiling.depth)
+        unit = max(self._lanes.keys, tiling.depth)
         repeat(seen, tiling.kc, block)
         self._end(groups)
 
@@ -144,48 +143,34 @@ class Decode:
     def _products(self, group: int, number: Index) -> ir.Value:
         """The products of the keys of a vector, from key `number` on, with a group of queries, one in each lane.
 
-        Each step over the head prefetches other keys, so that those are read from memory in the order in which they lie.
+        One key after the other, so that they are read from memory in the order in which they lie: with lines of four keys in turn Zen 4
+        reads half as much in a second.
         """
         code, tiling, lanes, chain = self.code, self.code.tiling, self._lanes, self.code.problem.chain
         zero, stored = code.vectors.number(0.0), code.problem.k
         rows = range(group * lanes.rows, min(self.rows, (group + 1) * lanes.rows))
-        keys = [self.head.key(index.signed_min(index.add(number, each), self._last)) for each in range(lanes.keys)]
-        ahead = self._ahead(number, chain.head, chain.k)
-        # At least two steps: LLVM would keep all queries in registers, and spill them.
-        size = -(-chain.head // (self._chunk * max(lanes.keys, 2))) * self._chunk
-        count = -(-chain.head // size)
+        found: dict[tuple[int, int], ir.Value] = {}
+        for each in range(lanes.keys):
+            asked = index.add(number, each)
+            place = self.head.key(index.signed_min(asked, self._last))
 
-        def part(at: Index, whole: int, sums: Sequence[ir.Value]) -> Values:
-            """Adds the products of `whole` elements of the head, from element `at` on."""
-            if group == 0 and lanes.keys == 1:
-                self._prefetch(stored, ahead, 0, at, whole, chain.k)
-            elif group == 0:
-                some = -(-lanes.keys // count)
-                for each in range(some):
-                    row = index.add(index.mul(index.div(at, size), some), each)
-                    self._prefetch(stored, ahead, row, 0, chain.head, chain.k)
-            totals = list(sums)
-            for start in range(0, whole, self._chunk):
-                step = index.add(at, start)
-                words = [code.words(stored, [*place, step], min(self._chunk, whole - start)) for place in keys]
-                queries = [code.load("queries", row, index.div(step, tiling.depth)) for row in rows]
-                factors = [(word, query) for word in words for query in queries]
-                totals = [
-                    multiply_add(code.vectors, tiling, *pair, total)
-                    for pair, total in zip(factors, totals, strict=True)
-                ]
-            return totals
+            def part(at: Index, whole: int, sums: Sequence[ir.Value]) -> Values:
+                """Adds the products of `whole` elements of the head, from element `at` on."""
+                totals = list(sums)
+                for start in range(0, whole, self._chunk):
+                    step, size = index.add(at, start), min(self._chunk, whole - start)
+                    if group == 0:
+                        self._prefetch(stored, asked, step, size, chain.head, chain.k)
+                    word = code.words(stored, [*place, step], size)
+                    queries = [code.load("queries", row, index.div(step, tiling.depth)) for row in rows]
+                    totals = [
+                        multiply_add(code.vectors, tiling, word, query, total)
+                        for query, total in zip(queries, totals, strict=True)
+                    ]
+                return totals
 
-        sums: Values = [zero] * (len(keys) * len(rows))
-        long = chain.head - chain.head % size
-        with loop(0, long, size, sums) as (at, carried, over):
-            unroll.leave(over.operation)
-            scf.yield_(part(at, size, carried))
-        sums = list(over.results)
-        if long < chain.head:
-            sums = part(long, chain.head - long, sums)
-        places = [(row - rows.start, each) for each in range(len(keys)) for row in rows]
-        found = dict(zip(places, sums, strict=True))
+            sums = summed(chain.head, self._chunk * _UNROLLED, part, [zero] * len(rows))
+            found.update(((row - rows.start, each), total) for row, total in zip(rows, sums, strict=True))
         return code.vectors.sums_of([found.get(place, zero) for place in lanes.places])
 
     def _seen(self, group: int, number: Index, scores: ir.Value, limit: ir.Value) -> ir.Value:
@@ -231,80 +216,76 @@ class Decode:
         code.store(total, "weights", group, 0)
 
     @property
-    def _together(self) -> int:
-        """Queries whose sums are in registers at once, in as few passes over the queries as can be."""
-        held = max(1, self.code.tiling.registers * 3 // 4 // self.code.tiling.depth)
-        return -(-self.rows // -(-self.rows // held))
+    def _held(self) -> int:
+        """Vectors of sums that registers hold, beside the operands."""
+        return max(1, self.code.tiling.registers * 3 // 4 // self.code.tiling.depth)
 
     @property
-    def _steps(self) -> int:
-        """Passes over the values of a block, a power of two, each with some vectors of them; it takes so many keys, or pairs, at once."""
-        held = max(1, self.code.tiling.registers * 3 // 4 // self.code.tiling.depth // self._together)
-        passes = -(-self.code.problem.chain.value_head // (held * self._chunk))
-        return min(1 << (passes - 1).bit_length(), self.code.tiling.kc // self.code.tiling.depth)
+    def _columns(self) -> int:
+        """Elements of a value that are multiplied in one pass over the values of a block: all, unless they are more than registers hold."""
+        passes = -(-self.code.problem.chain.value_head // (self._held * self._chunk))
+        return -(-self.code.problem.chain.value_head // (passes * self._chunk)) * self._chunk
+
+    @property
+    def _together(self) -> int:
+        """Queries whose sums are in registers at once, in as few passes over the queries as can be."""
+        most = max(1, self._held * self._chunk // self._columns)
+        return -(-self.rows // -(-self.rows // most))
 
     def _values(self, first_key: ir.Value, count: Index) -> None:
-        """Adds a block of weighted values to the sums, in passes of as many vectors of them as registers hold of all queries."""
-        size = self.code.problem.chain.value_head
+        """Adds a block of weighted values to the sums: whole values, if registers hold them, in passes of as many queries as they do."""
 
         def columns(at: Index, whole: int) -> None:
             for row in range(0, self.rows, self._together):
                 rows = range(row, min(self.rows, row + self._together))
                 self._add_values(first_key, count, at, whole, rows)
 
-        chunks(size, -(-size // (self._steps * self._chunk)) * self._chunk, columns)
+        chunks(self.code.problem.chain.value_head, self._columns, columns)
 
     def _add_values(self, first_key: ir.Value, count: Index, at: Index, whole: int, rows: range) -> None:
-        """The same for `whole` elements of the values, from element `at` on, and some queries."""
+        """The same for `whole` elements of the values, from element `at` on, and some queries. The first ones prefetch."""
         code, tiling, chain = self.code, self.code.tiling, self.code.problem.chain
         places = [(row, index.add(at, column)) for row in rows for column in range(0, whole, tiling.lanes)]
         factors = {row: self._of_row("rescale", row) for row in rows}
         old = [arith.mulf(code.load("sums", row, column), factors[row]) for row, column in places]
-        # All passes together prefetch the next block, row after row.
-        done = index.mul(index.div(at, whole), tiling.kc // self._steps)
 
         def step(key: ir.Value, *sums: ir.Value) -> Values:
-            totals: Values = list(sums)
-            number = index.add(first_key, index.add(done, index.div(key, self._steps)))
-            ahead = self._ahead(number, chain.value_head, chain.v)
-            for each in range(self._steps):
-                own = index.add(key, each * tiling.depth)
-                number = index.add(first_key, own)
-                numbers_ = [index.signed_min(index.add(number, odd), self._last) for odd in range(tiling.depth)]
-                if each < tiling.depth and rows.start == 0:
-                    self._prefetch(code.problem.v, ahead, each, 0, chain.value_head, chain.v)
-                values = self._words(at, whole, [self.head.key(place) for place in numbers_])
-                weights = {row: self._weight(row, own) for row in rows}
-                found = [(row, value) for row in rows for value in values]
-                totals = [
-                    multiply_add(code.vectors, tiling, weights[row], value, total)
-                    for (row, value), total in zip(found, totals, strict=True)
-                ]
-            return totals
+            number = index.add(first_key, key)
+            numbers_ = [index.add(number, odd) for odd in range(tiling.depth)]
+            own = [self.head.key(index.signed_min(each, self._last)) for each in numbers_]
+            for each in numbers_ if rows.start == 0 else ():
+                for start in range(0, whole, self._chunk):
+                    size = min(self._chunk, whole - start)
+                    self._prefetch(code.problem.v, each, index.add(at, start), size, chain.value_head, chain.v)
+            values = self._words(at, whole, own)
+            found = [(self._weight(row, key), value) for row in rows for value in values]
+            return [
+                multiply_add(code.vectors, tiling, weight, value, total)
+                for (weight, value), total in zip(found, sums, strict=True)
+            ]
 
-        with loop(0, count, self._steps * tiling.depth, old) as (key, sums, over):
+        with loop(0, count, tiling.depth, old) as (key, sums, over):
             unroll.leave(over.operation)
             scf.yield_(step(key, *sums))
         for place, value in zip(places, over.results, strict=True):
             code.store(value, "sums", *place)
 
-    def _ahead(self, number: Index, size: int, element: str) -> list[Index]:
-        """The indices of the row at the prefetch distance behind row `number`; behind the last one come those of the next head."""
-        distance = max(1, _AHEAD // (size * dtype(element).bytes))
-        keys = self.code.problem.keys
-        behind = index.value(index.add(number, distance))
-        own = index.signed_less(behind, keys)
-        places = zip(self.head.key(behind), self.after.key(index.sub(behind, keys)), strict=True)
-        return [a if a == b else arith.select(own, *index.values((a, b))) for a, b in places]
+    def _prefetch(self, operand: ir.Value, number: Index, at: Index, whole: int, size: int, element: str) -> None:
+        """Prefetches what lies so far behind `whole` elements, from number `at` on, of row `number`; a row has `size` elements."""
+        unit = dtype(element).bytes
+        for line in range(0, whole, _LINE // unit):
+            if isinstance(at, int) and (at + line) * unit % _LINE:
+                continue
+            rows, column = index.div_rem(index.add(at, line + self.code.tiling.ahead // unit), size)
+            place = [*self._behind(index.add(number, rows)), column]
+            memref.prefetch(operand, index.values(place), is_write=False, locality_hint=3, is_data_cache=True)
 
-    def _prefetch(
-        self, operand: ir.Value, ahead: Sequence[Index], row: Index, at: Index, whole: int, element: str
-    ) -> None:
-        """Prefetches `whole` elements, from number `at` on, of row number `row` of those from `ahead` on."""
-        *outer, first = ahead
-        for line in range(0, whole, _LINE // dtype(element).bytes):
-            place = index.values([*outer, index.add(first, row), index.add(at, line)])
-            memref.prefetch(operand, place, is_write=False, locality_hint=3, is_data_cache=True)
+    def _behind(self, number: Index) -> list[Index]:
+        """The indices of row `number`; behind the last one come those of the next head."""
+        keys = self.code.problem.keys
+        own = index.signed_less(number, keys)
+        places = zip(self.head.key(number), self.after.key(index.sub(number, keys)), strict=True)
+        return [a if a == b else arith.select(own, *index.values((a, b))) for a, b in places]
 
     def _of_row(self, name: str, row: Index) -> ir.Value:
         """What a buffer of lanes has for a query, in each lane."""

@@ -16,16 +16,11 @@ from tilewright.mlir import ir
 from tilewright.mlir.dialects import arith, memref, scf, vector
 from tilewright.schedules.decisions import ScaledSums
 from tilewright.schedules.models import codes as codes_of
+from tilewright.schedules.models.prefetching import stream_ahead
 from tilewright.spec import MatmulSpec
 from tilewright.targets.base import Target
 
 _INTO_L1 = 3
-_SHARE_AHEAD = 8
-"""How far before they are read codes are prefetched: that share of L1, which two columns' codes do not fill then. Measured on Zen 5, whose
-L1 has 48 KiB, 4096 x 4096 in groups of 32 from memory by one row, in microseconds, without, and 2048, 4096, 6144, 8192 and 16384 bytes
-before: i4 by bf16 336, 287, 264, 259, 268, 273; i4 by f32 402, 331, 314, 306, 312, 317; i8 by bf16 742, 510, 554, 538, 564, 568. On Zen 4,
-of 32 KiB, with A of f32 rounded, 6144, 4096, 3072, 2048 and 1024 bytes: 5632 x 2048 292, 279, 270, 268, 283; 2560 x 2048 135, 136, 129,
-132, 142."""
 
 
 class Blocks(Protocol):
@@ -64,7 +59,7 @@ class Streams(ABC):
         assert how is not None, "the schedule has asked"
         self._spec, self._how = spec, how
         self._lanes = target.lanes(spec.acc_type)
-        self._ahead = target.l1.bytes // _SHARE_AHEAD
+        self._ahead = stream_ahead(target)
         self._f32 = ir.F32Type.get()
         self._by = self._blocks(target, a)
         self._codes, self._c, self._fresh = codes, c, fresh

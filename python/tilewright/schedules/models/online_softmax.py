@@ -9,6 +9,7 @@ from typing import Protocol
 from tilewright.dtypes import SMALL_FLOATS
 from tilewright.errors import ScheduleError
 from tilewright.schedules.decisions import OnlineSoftmax
+from tilewright.schedules.models.prefetching import stream_ahead
 from tilewright.targets.base import Target
 
 _PAIRED = ("bf16", *SMALL_FLOATS)
@@ -71,11 +72,13 @@ class Tiling(OnlineSoftmax):
         lanes: Numbers of f32 in a vector of the target.
         intrinsic: LLVM's name of the instruction that multiplies pairs of bf16; empty where elements are multiplied as f32.
         registers: Vector registers of the target.
+        ahead: Bytes ahead of their use at which keys and values that are read once are prefetched.
     """
 
     lanes: int = 1
     intrinsic: str = ""
     registers: int = 16
+    ahead: int = 0
 
     @property
     def along_head(self) -> bool:
@@ -148,9 +151,9 @@ class Lanes:
         return [each for each in steps if self.places[0][0] == self.places[each][0]]
 
 
-def on(decision: OnlineSoftmax, lanes: int, intrinsic: str = "", registers: int = 16) -> Tiling:
+def on(decision: OnlineSoftmax, lanes: int, intrinsic: str = "", registers: int = 16, ahead: int = 0) -> Tiling:
     """The decision on a target with so many registers for vectors of so many `lanes`, and perhaps an instruction on pairs."""
-    return Tiling(**asdict(decision), lanes=lanes, intrinsic=intrinsic, registers=registers)
+    return Tiling(**asdict(decision), lanes=lanes, intrinsic=intrinsic, registers=registers, ahead=ahead)
 
 
 def of(decision: OnlineSoftmax, operands: Operands, target: Target) -> Tiling:
@@ -160,7 +163,7 @@ def of(decision: OnlineSoftmax, operands: Operands, target: Target) -> Tiling:
         ScheduleError: A size does not fit the target or the operands; the error says which and what would.
     """
     intrinsic = pair_instruction(target) if decision.multiplied == "bf16" else ""
-    tiling = on(decision, target.vector_bits // 32, intrinsic, target.vector_registers)
+    tiling = on(decision, target.vector_bits // 32, intrinsic, target.vector_registers, stream_ahead(target))
     if tiling.pairs and not (can_pair(operands) and (tiling.intrinsic or tiling.in_tiles)):
         kinds = ", ".join((operands.q, operands.k, operands.v))
         raise _wrong(
