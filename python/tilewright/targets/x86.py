@@ -89,9 +89,9 @@ _GOLDEN_COVE = _SKYLAKE_SERVER | {
     "rows_ahead": 4,
 }
 # 512 bits in two passes through units of 256. Peaks measured on Zen 4 in f32, bf16 and bytes are 1, 2 and 4 times 117 GFLOP/s.
-# stream_ahead: measured from memory, 128, 256, 512, 2048 and 4096 bytes ahead, in GB/s: four columns of i4 by one row of bf16, 4096 x 4096
-# in groups of 32 25, 27, 28, 20 and 20; by one row of f32 that is rounded, 2048 x 5632, 25, 26, 26, 16 and 17. 16 heads of 4096 x 64 in f32,
-# one query, 31 with 256 and 18 with 2048 and 4096.
+# stream_ahead: from memory, 128, 256, 512, 2048 and 4096 bytes ahead, in GB/s: four columns of i4 by one row of bf16, 4096 x 4096 in groups
+# of 32, 25, 27, 28, 20 and 20; by one row of f32 that is rounded, 2048 x 5632, 25, 26, 26, 16 and 17. 16 heads of 4096 x 64 in f32, one
+# query, 31 with 256 and 18 with 2048 and 4096.
 _ZEN_4_CORE = {
     "fma_per_cycle": 1,
     "fma_latency": 4,

@@ -146,32 +146,36 @@ class Decode:
         One key after the other, so that they are read from memory in the order in which they lie: with lines of four keys in turn Zen 4
         reads half as much in a second.
         """
-        code, tiling, lanes, chain = self.code, self.code.tiling, self._lanes, self.code.problem.chain
-        zero, stored = code.vectors.number(0.0), code.problem.k
+        lanes = self._lanes
         rows = range(group * lanes.rows, min(self.rows, (group + 1) * lanes.rows))
         found: dict[tuple[int, int], ir.Value] = {}
         for each in range(lanes.keys):
-            asked = index.add(number, each)
-            place = self.head.key(index.signed_min(asked, self._last))
-
-            def part(at: Index, whole: int, sums: Sequence[ir.Value]) -> Values:
-                """Adds the products of `whole` elements of the head, from element `at` on."""
-                totals = list(sums)
-                for start in range(0, whole, self._chunk):
-                    step, size = index.add(at, start), min(self._chunk, whole - start)
-                    if group == 0:
-                        self._prefetch(stored, asked, step, size, chain.head, chain.k)
-                    word = code.words(stored, [*place, step], size)
-                    queries = [code.load("queries", row, index.div(step, tiling.depth)) for row in rows]
-                    totals = [
-                        multiply_add(code.vectors, tiling, word, query, total)
-                        for query, total in zip(queries, totals, strict=True)
-                    ]
-                return totals
-
-            sums = summed(chain.head, self._chunk * _UNROLLED, part, [zero] * len(rows))
+            sums = self._with_key(index.add(number, each), rows)
             found.update(((row - rows.start, each), total) for row, total in zip(rows, sums, strict=True))
-        return code.vectors.sums_of([found.get(place, zero) for place in lanes.places])
+        zero = self.code.vectors.number(0.0)
+        return self.code.vectors.sums_of([found.get(place, zero) for place in lanes.places])
+
+    def _with_key(self, number: Index, rows: range) -> Values:
+        """The vectors of partial sums of the products of a key with some queries. The first ones prefetch."""
+        code, tiling, chain = self.code, self.code.tiling, self.code.problem.chain
+        place = self.head.key(index.signed_min(number, self._last))
+
+        def part(at: Index, whole: int, sums: Sequence[ir.Value]) -> Values:
+            """Adds the products of `whole` elements of the head, from element `at` on."""
+            totals = list(sums)
+            for start in range(0, whole, self._chunk):
+                step, size = index.add(at, start), min(self._chunk, whole - start)
+                if rows.start == 0:
+                    self._prefetch(code.problem.k, number, step, size, chain.head, chain.k)
+                word = code.words(code.problem.k, [*place, step], size)
+                queries = [code.load("queries", row, index.div(step, tiling.depth)) for row in rows]
+                totals = [
+                    multiply_add(code.vectors, tiling, word, query, total)
+                    for query, total in zip(queries, totals, strict=True)
+                ]
+            return totals
+
+        return summed(chain.head, self._chunk * _UNROLLED, part, [code.vectors.number(0.0)] * len(rows))
 
     def _seen(self, group: int, number: Index, scores: ir.Value, limit: ir.Value) -> ir.Value:
         """Scaled and masked scores of the keys from `number` on; -Inf for keys that a query does not see."""

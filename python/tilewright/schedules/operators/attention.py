@@ -44,9 +44,9 @@ _BYTES_ALONG_HEAD = 4096
 """Bytes of keys of a block then, about, of one query: with 4 KiB a Zen 5 core gets up to a third more bandwidth than with 1 or 16 KiB.
 Several queries that meet a head of keys want as many keys as there can be, and fewer rescalings. On Zen 5, so and with 4 KiB: four
 queries by 2048 x 128 in bf16 1.20 times as fast, four heads of queries a head of keys 1024 x 64 in f32 1.10, in bf16 1.07, 4096 x 128 in
-bf16 1.13, in f32 1.00; one query by 1024 x 64 1.01, by 4096 x 64 0.96. Where keys and values are prefetched close to their use (Zen 4), the
-core's own prefetchers go on in one of them while the other is multiplied: eight heads of 4096 x 128, four queries each, take 1.2 to 1.35 times
-as long with 32 or more keys as with 16, in f32 and bf16."""
+bf16 1.13, in f32 1.00; one query by 1024 x 64 1.01, by 4096 x 64 0.96. Where keys and values are prefetched close to their use (Zen 4),
+the core's own prefetchers go on in one of them while the other is multiplied: eight heads of 4096 x 128, four queries each, take 1.2 to
+1.35 times as long with 32 or more keys as with 16, in f32 and bf16."""
 _BLOCK_KEYS = 96
 """Keys of a block otherwise: so many that the sums' rescaling costs little, so few that the block's scores stay in L1."""
 _BLOCK_QUERIES = 256
