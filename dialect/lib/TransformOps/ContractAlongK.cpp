@@ -60,6 +60,7 @@ public:
     width = contract.getLhsType().getDimSize(1);
     sum = type.getElementType();
     byIntrinsic = intrinsicFits();
+    flips = byIntrinsic && options.getFlip();
     byTable = tableFits();
     if (options.getLookup() && !byTable && rhs.isComputed) // Nothing else reads in that order.
       return false;
@@ -69,8 +70,8 @@ public:
     return width % (lanes * depth()) == 0;
   }
 
-  /// How many vectors of partial sums it has.
-  int64_t count() const { return rows * columns * chains; }
+  /// How many vectors of partial sums it has: with inverted signs also what these add to those of a column.
+  int64_t count() const { return rows * columns * chains + (flips ? columns : 0); }
 
   SmallVector<Value> zeros() {
     auto type = VectorType::get({lanes}, sum);
@@ -97,10 +98,15 @@ public:
       return addComputed(std::move(partial), step);
     for (int64_t k = 0; k < width; k += step) {
       SmallVector<Value> right;
-      for (int64_t j = 0; j < columns; ++j)
+      for (int64_t j = 0; j < columns; ++j) {
         right.push_back(along(rhs, k, j, step));
+        if (flips)
+          partial[rows * columns + j] = multiplied(signBits(step), right.back(), partial[rows * columns + j]);
+      }
       for (int64_t i = 0; i < rows; ++i) {
         Value left = along(lhs, i, k, step);
+        if (flips)
+          left = arith::XOrIOp::create(rewriter, loc, left, signBits(step));
         for (int64_t j = 0; j < columns; ++j) {
           Value &each = partial[i * columns + j];
           each = multiplied(left, right[j], each);
@@ -117,6 +123,8 @@ public:
       Value sum = sums.partial[i * chains];
       for (int64_t chain = 1; chain < chains; ++chain)
         sum = added(sum, sums.partial[i * chains + chain]);
+      if (flips)
+        sum = arith::SubIOp::create(rewriter, loc, sum, sums.partial[rows * columns + i % columns]);
       partial.push_back(sum);
     }
     return added(sums.init, hasBlocks() ? addedInBlocks(partial) : addedEach(partial));
@@ -344,15 +352,25 @@ private:
                      /*unit=*/lanes * depth());
   }
 
+  /// The highest bit of each of `count` elements: what inverts their signs, and what an element of A grows by then.
+  Value signBits(int64_t count) {
+    auto type = VectorType::get({count}, lhs.element());
+    auto bit = rewriter.getIntegerAttr(type.getElementType(), APInt::getSignMask(type.getElementTypeBitWidth()));
+    return arith::ConstantOp::create(rewriter, loc, DenseElementsAttr::get(type, Attribute(bit)));
+  }
+
   bool intrinsicFits() {
     if (!options.getIntrinsic() || width % (lanes * options.getDepth()) != 0 ||
         lhs.element() != *options.getElement() || rhs.element() != *options.getElement())
       return false;
+    if (options.getFlip() && (lhs.isComputed || rhs.isComputed))
+      return false;
     if (options.getStorage())
       return true;
+    bool isLeftUnsigned = lhs.isUnsigned() != options.getFlip();
     if (options.getUnsignedFirst())
-      return lhs.isUnsigned() != rhs.isUnsigned();
-    return lhs.isUnsigned() == options.getBothUnsigned() && rhs.isUnsigned() == options.getBothUnsigned();
+      return isLeftUnsigned != rhs.isUnsigned();
+    return isLeftUnsigned == options.getBothUnsigned() && rhs.isUnsigned() == options.getBothUnsigned();
   }
 
   /// `count` elements along k of the matrix that `from` reads, from (row, column) of the product's operand on.
@@ -426,7 +444,7 @@ private:
   Type sum;
   /// Whether k goes along the rows of B: it was staged so.
   bool isStaged = false;
-  bool byIntrinsic = false, byTable = false;
+  bool byIntrinsic = false, byTable = false, flips = false;
   int64_t chains = 1;
 };
 } // namespace

@@ -368,7 +368,7 @@ class Target:
 
     def dot_along_k(self, a: str, b: str) -> dots.Dot | None:
         """The best instruction for both of these operands as they lie in memory, along K; None where they are widened."""
-        return next((row for row in self._fitting(a, b) if row.kind == "dot" and not row.flip), None)
+        return next((row for row in self._fitting(a, b) if row.kind == "dot"), None)
 
     def _fitting(self, a: str, b: str) -> list[dots.Dot]:
         return [

@@ -198,6 +198,15 @@ def Tilewright_ContractAlongKOp : Tilewright_TransformEachOp<"contract_along_k">
     are not extended, or only to `storage`. Contractions that the instruction cannot do are multiplied after extension; so are
     all without it.
 
+    With `flip`, the sign of A is turned first: what that adds, 128 times or -128 times the sums of the columns of B, is summed up
+    beside the products, and taken off in the end.
+
+    ```mlir
+    %e = by intrinsic: splat of the highest bit, %b0, added to %e0      // once for all rows
+    %p = by intrinsic: %a0 xor the highest bit, %b0, added to %p0
+    %c = %init + (vector.reduction <add>, %p - %e)
+    ```
+
     With `lookup`, for a B that a prologue computes of elements of four bits in the order of `reorder_along_k` with `block` and
     `ways`: what it makes of the sixteen codes, for one block, is computed once, and each element is looked up in that table by
     the intrinsic, which takes the table and indices, of which it looks at the lowest bits only.
@@ -215,14 +224,15 @@ def Tilewright_ContractAlongKOp : Tilewright_TransformEachOp<"contract_along_k">
                        DefaultValuedAttr<ConfinedAttr<I64Attr, [IntPositive]>, "1">:$depth,
                        OptionalAttr<ConfinedAttr<I64Attr, [IntPositive]>>:$blocks,
                        OptionalAttr<TypeAttr>:$element, OptionalAttr<TypeAttr>:$storage, OptionalAttr<StrAttr>:$intrinsic,
-                       UnitAttr:$adds, UnitAttr:$unsigned_first, UnitAttr:$both_unsigned, OptionalAttr<StrAttr>:$lookup,
+                       UnitAttr:$adds, UnitAttr:$unsigned_first, UnitAttr:$both_unsigned, UnitAttr:$flip,
+                       OptionalAttr<StrAttr>:$lookup,
                        DefaultValuedAttr<ConfinedAttr<I64Attr, [IntPositive]>, "1">:$block,
                        DefaultValuedAttr<ConfinedAttr<I64Attr, [IntPositive]>, "1">:$ways);
   let results = (outs);
   let assemblyFormat = [{
     $target `lanes` $lanes (`depth` $depth^)? (`blocks` $blocks^)? (`of` $element^)? (`storage` $storage^)? (`by` $intrinsic^)? (`adds` $adds^)?
-    (`unsigned_first` $unsigned_first^)? (`both_unsigned` $both_unsigned^)? (`lookup` $lookup^)? (`block` $block^)?
-    (`ways` $ways^)? attr-dict `:` type($target)
+    (`unsigned_first` $unsigned_first^)? (`both_unsigned` $both_unsigned^)? (`flip` $flip^)? (`lookup` $lookup^)?
+    (`block` $block^)? (`ways` $ways^)? attr-dict `:` type($target)
   }];
 }
 

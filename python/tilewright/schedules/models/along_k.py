@@ -14,6 +14,10 @@ _TALL, _SHORT = (6, 4), 1024
 """Rows and columns of a tile of many rows whose sums are added up four at a time, and the bytes of a row of A up to which that counts. In
 GFLOP/s, so and with 4 x 6 (Zen 4): 32 x 64 x 64 f32 78 and 75, bf16 142 and 127, u8 by i8 213 and 185; 32 x 256 x 256 97 and 96, 203 and
 196, 356 and 331; longer ones f32 64 x 768 x 3072 87 and 106, bf16 64 x 4096 x 4096 199 and 192."""
+_TURNED = 8
+"""Rows of a tile where signs of A are turned, and each column has one more vector of sums for all of them, and registers are many. With
+8 x 3, 4 x 4, 8 x 2 and 6 x 3 (Zen 4), i8 by i8 8 x 1024 x 1024 350, 330, 343 and 322 GFLOP/s; with four rows 8 x 4096 x 4096 takes 1.3
+times as long."""
 
 
 def inner_product_blocking(spec: MatmulSpec, target: Target) -> Blocking:
@@ -35,10 +39,13 @@ def inner_product_blocking(spec: MatmulSpec, target: Target) -> Blocking:
     elif few_columns.pays(spec, target):
         mr, nr = few_columns.tile(spec, target)
     else:
-        in_fours = target.shuffle_bits // spec.acc_type.bits == _TALL[1] and target.vector_registers >= MANY_REGISTERS
+        many = target.vector_registers >= MANY_REGISTERS
+        in_fours = target.shuffle_bits // spec.acc_type.bits == _TALL[1] and many
         tall = in_fours and spec.m > 4 and spec.k * spec.a_type.bytes <= _SHORT
-        mr = even(spec.m, _TALL[0] if tall else 4)
-        nr = even(spec.n, max(1, min(most, target.vector_registers * 3 // 4 // mr)))
+        turned = few_columns.turns(spec, target)
+        mr = even(spec.m, _TURNED if turned and many else _TALL[0] if tall else 4)
+        held = (target.vector_registers - 2) // (mr + 2) if turned else target.vector_registers * 3 // 4 // mr
+        nr = even(spec.n, max(1, min(most, held)))
         far = far_columns.count(spec, target)
         if far > 1 or table(spec, target) is not None:
             nr = far

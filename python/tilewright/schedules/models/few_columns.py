@@ -25,6 +25,10 @@ _FROM_MEMORY = 1.2
 _IN_FEW_SETS = 1.3
 """The same with vectors of half a register, where rows of A are in the same sets of L1, so that a tile has no more of them than keep the
 units busy. On Zen 4, along K and along N in GFLOP/s: f32 33 x 7 x 4096 60 and 46, 64 x 8 x 1024 78 and 53, 12 x 8 x 2048 44 and 84."""
+_TURNED = 1.35
+"""Times the cycles along K where signs of A are turned, for which each column of a tile has one more vector of sums; along N those of the
+columns come first, however B is stored. Measured on Zen 4, i8 by i8, times the speed of vectors along N: 2048 x 8 x 2048 1.4, 2000 x 5 x
+700 1.8, 4096 x 4 x 512 2.4, 1024 x 12 x 1024 1.3; of a transposed B 2048 x 8 x 2048 1.5, 512 x 12 x 512 1.2, 512 x 16 x 512 0.9."""
 _FEW_COLUMNS = 5
 """Columns at most of a tile where there are fewer than 32 registers: three quarters of 16 registers leave too few for A
 and B. Measured on Zen 3, in f32, 3 x 4, 2 x 4 and 2 x 5 sums, in GFLOP/s: 512 x 8 x 512 42, 66, 69; 512 x 4 x 512 50, 66, 66; 512 x 7 x 333
@@ -68,17 +72,24 @@ def pays(spec: MatmulSpec, target: Target) -> bool:
         return False  # Sixteen columns take a sixteenth of the time, full or not.
     depth = 1 if along_k is None else along_k.depth
     sums = _SUM_CYCLES[target.shuffle_bits > 0]
-    each = spec.n * (-(-spec.k // (lanes * depth)) / target.fma_per_cycle + sums)
+    turned = turns(spec, target)
+    each = spec.n * ((_TURNED if turned else 1) * -(-spec.k // (lanes * depth)) / target.fma_per_cycle + sums)
     if spec.b_packed:  # One packed B is for every M.
         return each < -(-spec.k // along_n.depth) * -(-spec.n // lanes) / target.fma_per_cycle
     copied = spec.n * spec.k * _COPY_CYCLES if in_rows else 0
     parts = target.passes
     rate = target.fma_per_cycle * parts
     steps = -(-spec.k // along_n.depth) * -(-spec.n // (lanes // parts)) / rate
-    losses = _LOSSES[spec.b_transposed] * (_FROM_MEMORY if _comes_in_short_rows(spec, target) else 1)
+    losses = _LOSSES[spec.b_transposed or turned] * (_FROM_MEMORY if _comes_in_short_rows(spec, target) else 1)
     if parts * spec.n <= lanes and rows_in_l1(target, spec.k * spec.a_type.bytes) <= rate * target.fma_latency:
         losses *= _IN_FEW_SETS
     return spec.m * each + copied < spec.m * steps * losses
+
+
+def turns(spec: MatmulSpec, target: Target) -> bool:
+    """Whether signs of A are turned: each column of a tile has one more vector of sums then, beside one of B."""
+    dot = target.dot_along_k(spec.a_type.name, spec.b_type.name)
+    return dot is not None and dot.flip
 
 
 def tile(spec: MatmulSpec, target: Target) -> tuple[int, int]:
@@ -94,8 +105,9 @@ def tile(spec: MatmulSpec, target: Target) -> tuple[int, int]:
         nr = even(spec.n, _FEW_COLUMNS)
         return even(most(spec.m), max(1, registers * 5 // 8 // nr)), nr
     together = spec.k * spec.a_type.bytes < _SHORT or _comes_in_short_rows(spec, target)
-    nr = even(spec.n, registers // 4 if together else 4)
-    mr = registers * 5 // 8 // nr if together else registers * 3 // 4 // nr
+    turned = turns(spec, target)
+    nr = even(spec.n, registers // 4 if together and not turned else 4)
+    mr = (registers - 2) // nr - 2 if turned else registers * 5 // 8 // nr if together else registers * 3 // 4 // nr
     return even(most(spec.m), max(1, min(8, mr))), nr
 
 

@@ -80,6 +80,10 @@ packed: f32 16 x 64 x 64 0.97, 64 x 256 x 256 1.03, 128 x 512 x 512 1.02, 256 x 
 1.15, 128 x 1024 x 1024 1.06; bf16 8 x 64 x 64 0.82, 32 x 256 x 256 0.98, 64 x 512 x 512 1.00, 128 x 1024 x 1024 1.06; u8 by i8 16 x 256 x
 256 0.92, 32 x 512 x 512 0.97, 64 x 1024 x 1024 1.03, 128 x 768 x 3072 1.13. In vectors of 256 bits, f32 8 x 64 x 64 1.00, 128 x 1024 x 1024
 1.04, and with an A beyond L2 256 x 1024 x 1024 0.80."""
+_ROWS_TURNED, _ROWS_A_STEP_TURNED = 64, 1.5
+"""The same where signs of A are turned, for which each column is summed up beside its products: where B is packed that is done once for
+all rows. Measured likewise, i8 by i8: 4 x 128 x 128 0.91, 4 x 256 x 256 1.3, 8 x 256 x 256 0.97, 16 x 256 x 256 0.74, 12 and 16 x 512 x 512
+1.0, 24 x 1024 x 1024 1.07, 32 x 1024 x 1024 0.95, 48 x 2048 x 2048 1.06, 12, 32 and 64 x 4096 x 4096 2.5, 1.4 and 1.15."""
 _A_OF_L2 = {False: 1 / 2, True: 2}
 """Times L2 that A is then, which each few columns of B go through: with 16 registers, and with 32. f64 128 x 1000 x 2000 1.16 times the
 speed of packed, 512 x 768 x 3072 0.92 (Zen 4)."""
@@ -158,7 +162,9 @@ def most_along_k(spec: MatmulSpec, target: Target) -> int:
     if taken != usual.depth:
         return min(_FEW_ROWS, spec.k // (2 * lanes))
     if in_blocks and near:
-        return min(_MANY_ROWS_ALONG_K, _ROWS_A_STEP * spec.k // (lanes * taken))
+        turned = few_columns.turns(spec, target)
+        rows, a_step = (_ROWS_TURNED, _ROWS_A_STEP_TURNED) if turned else (_MANY_ROWS_ALONG_K, _ROWS_A_STEP)
+        return min(rows, int(a_step * spec.k / (lanes * taken)))
     return min(_ROWS_ALONG_K, spec.k // (2 * lanes))
 
 

@@ -47,6 +47,8 @@ def contract_along_k(
 
         for k step L * D: p[i][j] = dot(p[i][j], a[i, k:k+L*D], b[k:k+L*D, j]) for each sum
         c += sums of the elements of p
+
+    Where `dot` wants the sign of A turned, what that adds to the sums of a column is summed up beside them.
     """
     lanes, blocks = target.lanes(spec.acc_type), target.shuffle_bits or None
     by_table = {} if table is None else {"lookup": table.intrinsic, "block": table.block, "ways": table.ways}
@@ -64,6 +66,7 @@ def contract_along_k(
         adds=dot.adds,
         unsigned_first=dot.unsigned_first,
         both_unsigned=dot.both_unsigned,
+        flip=dot.flip,
         **by_table,
     )
     return steps.clean(functions)
