@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
 #include "OpenMP.h"
+#include "GnuOpenMP.h"
 
 #include <cstring>
 #include <dlfcn.h>
@@ -31,17 +32,41 @@ int tryLoaded(dl_phdr_info *info, size_t, void *found) {
   return 1;
 }
 
-void *open() {
-  if (dlsym(RTLD_DEFAULT, forkCall))
-    return RTLD_DEFAULT;
-  void *found = nullptr;
-  if (dl_iterate_phdr(tryLoaded, &found))
-    return found;
+/// LLVM's runtime or Intel's, if the process has it: RTLD_DEFAULT, which is null, or a library.
+struct Loaded {
+  bool is = false;
+  void *library = nullptr;
+
+  Loaded() { is = dlsym(RTLD_DEFAULT, forkCall) || dl_iterate_phdr(tryLoaded, &library); }
+};
+
+void *findLLVM(const char *symbol);
+
+/// What is decided once, before this loads a runtime itself: which one the process has.
+struct Chosen {
+  Loaded loaded;
+  bool isGnu = !loaded.is && takeGnuOpenMP(&findLLVM);
+
+  static const Chosen &get() {
+    static const Chosen chosen;
+    return chosen;
+  }
+};
+
+void *openBridge() {
   Dl_info self;
-  if (!dladdr(reinterpret_cast<void *>(&open), &self))
+  if (!dladdr(reinterpret_cast<void *>(&openBridge), &self))
     return nullptr;
   std::string file(self.dli_fname);
   return dlopen((file.substr(0, file.rfind('/') + 1) + bridge).c_str(), RTLD_LAZY | RTLD_LOCAL);
+}
+
+void *findLLVM(const char *symbol) {
+  const Loaded &loaded = Chosen::get().loaded;
+  if (loaded.is)
+    return dlsym(loaded.library, symbol);
+  static void *const own = openBridge();
+  return own ? dlsym(own, symbol) : nullptr;
 }
 
 } // namespace
@@ -51,13 +76,11 @@ bool tilewright::runtime::isOpenMP(const std::string &symbol) {
 }
 
 void *tilewright::runtime::findOpenMP(const std::string &symbol) {
-  static void *const library = open();
-  // RTLD_DEFAULT is null, and then everything is found there.
-  return dlsym(library, symbol.c_str());
+  return Chosen::get().isGnu ? findGnuOpenMP(symbol) : findLLVM(symbol.c_str());
 }
 
 std::string tilewright::runtime::openMPFile() {
   Dl_info info;
-  void *function = findOpenMP(forkCall);
+  void *function = findLLVM(forkCall);
   return function && dladdr(function, &info) && info.dli_fname ? info.dli_fname : "";
 }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// LLVM's OpenMP runtime (libomp), for kernels of several threads. It is loaded when the first of them is, and stays.
+// The OpenMP runtime of kernels of several threads: one that the process has, or LLVM's (libomp), which is loaded when
+// the first of them is, and stays.
 
 #ifndef TILEWRIGHT_RUNTIME_OPENMP_H
 #define TILEWRIGHT_RUNTIME_OPENMP_H
@@ -14,10 +15,10 @@ bool isOpenMP(const std::string &symbol);
 
 /// The address of a function of the OpenMP runtime, or null when there is none. A process must have one such runtime
 /// only, for its threads and its limits: one that is loaded already, LLVM's or Intel's, which have the same interface,
-/// is preferred to our own.
+/// or else GNU's (GnuOpenMP.h), is preferred to our own.
 void *findOpenMP(const std::string &symbol);
 
-/// The file of the runtime that findOpenMP uses; empty when there is none.
+/// The file of LLVM's runtime, or Intel's, for what is linked with it, which this loads; empty when there is none.
 std::string openMPFile();
 
 } // namespace tilewright::runtime

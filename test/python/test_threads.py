@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Multithreaded kernels: results, the same bits, how many threads there are, and what the model decides."""
 
+import ctypes
 import os
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
@@ -271,6 +272,41 @@ def test_one_thread_loads_no_openmp():
         assert "libomp" not in open("/proc/self/maps").read()
         tw.compile(spec, threads=2)
         assert "libomp" in open("/proc/self/maps").read()
+    """)
+
+
+def test_gnu_openmp_of_the_process_runs_the_threads():
+    # As in a process that has torch: a second runtime's threads would spin where those of the first should run.
+    try:
+        ctypes.CDLL("libgomp.so.1")
+    except OSError:
+        pytest.skip("no libgomp")
+    in_new_process("""
+        import ctypes, os
+        import numpy as np
+        gnu = ctypes.CDLL("libgomp.so.1")
+        import tilewright as tw
+
+        def check(kernel, tasks=None):
+            before = len(os.listdir("/proc/self/task"))
+            a, b = np.ones((kernel.spec.m, kernel.spec.k), np.float32), np.ones((kernel.spec.k, kernel.spec.n), np.float32)
+            assert (kernel(a, b) == kernel.spec.k).all()
+            assert tasks is None or len(os.listdir("/proc/self/task")) - before == tasks
+
+        kernel = tw.compile(tw.MatmulSpec(m=300, n=310, k=320, a="f32"), threads=3)
+        gnu.omp_set_num_threads(1)
+        check(kernel, 0)
+        gnu.omp_set_num_threads(3)
+        check(kernel, 2)
+        check(kernel, 0)
+        for m, n, k in ((5, 3000, 700), (7, 7, 40000), (1000, 3, 999), (450, 64, 64)):
+            check(tw.compile(tw.MatmulSpec(m=m, n=n, k=k, a="f32"), threads=3))
+        child = os.fork()
+        if child == 0:
+            a, b = np.ones((300, 320), np.float32), np.ones((320, 310), np.float32)
+            os._exit(0 if (kernel(a, b) == 320).all() else 1)
+        assert os.waitpid(child, 0)[1] == 0, "a child has LLVM's runtime, not its parent's threads"
+        check(kernel)
     """)
 
 
