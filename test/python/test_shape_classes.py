@@ -121,7 +121,8 @@ def test_rows_are_prefetched_into_l1():
         ("f32", (129, 1024, 4096), "packed"),  # A does not stay in L2
         ("u8,i8,i32", (32, 1024, 1024), "inner_product"),
         ("i8", (8, 1024, 1024), "inner_product"),
-        ("i8", (9, 1024, 1024), "packed"),  # panels have a better instruction
+        ("i8", (24, 1024, 1024), "inner_product"),  # columns are summed up beside it
+        ("i8", (25, 1024, 1024), "packed"),
         ("f32", (1, 4, 16), "inner_product"),
         ("f32", (1, 16, 15), "packed"),  # no vector of K
     ],

@@ -172,8 +172,8 @@ ROWS = (
     ),
     Mutant(
         "codegen/attention/decode.py",
-        "behind = index.value(index.add(number, distance))",
-        "behind = index.value(number)",
+        "index.add(at, line + self.code.tiling.ahead // unit)",
+        "index.add(at, line)",
         ("lowering/attention.test",),
     ),
     Mutant(

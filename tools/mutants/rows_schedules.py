@@ -38,8 +38,8 @@ ROWS = (
     ),
     Mutant(
         "schedules/models/pays.py",
-        "_ROWS_A_STEP * spec.k // (lanes * taken))\n",
-        "_ROWS_A_STEP * spec.k // lanes)\n",
+        "int(a_step * spec.k / (lanes * taken)))\n",
+        "int(a_step * spec.k / lanes))\n",
         ("test_shape_classes.py",),
     ),
     Mutant(
@@ -254,7 +254,7 @@ ROWS = (
     ),
     Mutant(
         "schedules/models/far_columns.py",
-        "rows = _ROWS_OF_BYTES if spec.b_stored.bits <= 8 else _ROWS",
+        "rows = (_ROWS_OF_INTEGERS if whole else _ROWS_OF_BYTES) if spec.b_stored.bits <= 8 else _ROWS",
         "rows = _ROWS_OF_BYTES",
         ("test_far_columns.py",),
     ),
