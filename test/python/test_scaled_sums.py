@@ -97,6 +97,23 @@ def test_threads_share_columns(layout, m):
     assert within_bound(alone, tw.reference(spec, *operands), tw.error_bound(spec, *operands)).all()
 
 
+@pytest.mark.parametrize(
+    ("m", "a", "group", "precision", "regions"),
+    [
+        (1, "bf16", 128, None, 1),
+        (16, "f32", 32, None, 1),
+        (16, "f32", 32, "i8", 2),
+    ],  # A is rounded in a region of its own
+)
+def test_threads_share_the_products(m, a, group, precision, regions):
+    spec = tw.MatmulSpec(
+        m, 512, 1024, a=a, b="i4", c=a, layout="nt", prologue_b=(tw.dequantize("gn", 0, group),), precision=precision
+    )
+    kernel = tw.compile(spec, "znver4", threads=2)
+    assert kernel.metadata.schedule == "scaled_sums"
+    assert kernel.asm["bufferized"].count("omp.parallel") == regions
+
+
 def test_extreme_numbers():
     for a, b, layout, m in (
         ("f16", "i8", "nn", 1),

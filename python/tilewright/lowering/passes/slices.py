@@ -17,7 +17,7 @@ _KNOWN = _PURE | {"amx", "memref"}
 _READS = frozenset({"vector.transfer_read", "vector.load", "vector.maskedload", "memref.load", "amx.tile_load"})
 _VIEWS = frozenset(
     {"memref.subview", "memref.cast", "memref.view", "memref.reinterpret_cast", "memref.collapse_shape"}
-    | {"memref.expand_shape", "memref.memory_space_cast", "memref.assume_alignment"}
+    | {"memref.expand_shape", "memref.transpose", "memref.memory_space_cast", "memref.assume_alignment"}
 )
 _HARMLESS = frozenset({"memref.prefetch", "memref.dim"})
 
@@ -89,7 +89,8 @@ def linear(value: ir.Value) -> Linear:
         return _applied(op, 0)
     if op.name == "arith.addi":
         return linear(op.operands[0]) + linear(op.operands[1])
-    return Linear(frozenset({(value, 1)}))
+    divided = _divided(linear(op.operands[0]), linear(op.operands[1])) if op.name == "arith.divui" else None
+    return Linear(frozenset({(value, 1)})) if divided is None else divided
 
 
 def constant(value: ir.Value) -> int | None:

@@ -3,6 +3,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from types import MappingProxyType
+
 from tilewright.schedules.models import blocking, few_columns, register_tiles, streamed_blocks
 from tilewright.schedules.models.blocking import Blocking
 from tilewright.schedules.models.sizes import held_bytes
@@ -80,6 +83,10 @@ packed: f32 16 x 64 x 64 0.97, 64 x 256 x 256 1.03, 128 x 512 x 512 1.02, 256 x 
 1.15, 128 x 1024 x 1024 1.06; bf16 8 x 64 x 64 0.82, 32 x 256 x 256 0.98, 64 x 512 x 512 1.00, 128 x 1024 x 1024 1.06; u8 by i8 16 x 256 x
 256 0.92, 32 x 512 x 512 0.97, 64 x 1024 x 1024 1.03, 128 x 768 x 3072 1.13. In vectors of 256 bits, f32 8 x 64 x 64 1.00, 128 x 1024 x 1024
 1.04, and with an A beyond L2 256 x 1024 x 1024 0.80."""
+_ROWS_OF_COMPUTED_B: Mapping[bool, int] = MappingProxyType({False: 12, True: 4})
+"""The same where B is computed, for each few rows again, by whether it is stored as floats. Measured likewise, 4, 5, 6, 8 and 12 rows by
+1024 x 1024: i8 to f32 1.9, 1.4, 1.5, 1.35 and 1.15, and 16, 32 and 128 rows 0.6, 0.5 and 0.43; f8E4M3FN in blocks to bf16 0.97, 0.71, 0.73,
+0.56 and 0.41, 128 rows 0.22; f4E2M1FN 1.1, 0.61, 0.56, 0.66 and 0.42, 128 rows 0.17; by 4096 x 2048 f8E4M3FN 1.2, 0.97, 0.82, 0.7, 0.7."""
 _ROWS_TURNED, _ROWS_A_STEP_TURNED = 64, 1.5
 """The same where signs of A are turned, for which each column is summed up beside its products: where B is packed that is done once for
 all rows. Measured likewise, i8 by i8: 4 x 128 x 128 0.91, 4 x 256 x 256 1.3, 8 x 256 x 256 0.97, 16 x 256 x 256 0.74, 12 and 16 x 512 x 512
@@ -159,6 +166,8 @@ def most_along_k(spec: MatmulSpec, target: Target) -> int:
     in_blocks = 0 < target.shuffle_bits < target.vector_bits and not usual.is_tile and not (spec.widens and dot is None)
     share = _A_OF_L2[target.vector_registers >= register_tiles.MANY_REGISTERS]
     near = spec.m * spec.k * spec.a_type.bytes <= target.l2.bytes * share
+    if spec.prologue_b:
+        return min(_ROWS_OF_COMPUTED_B[spec.b_stored.kind == "float"], spec.k // (2 * lanes))
     if taken != usual.depth:
         return min(_FEW_ROWS, spec.k // (2 * lanes))
     if in_blocks and near:
