@@ -107,7 +107,7 @@ def test_threads_share_columns(layout, m):
 )
 def test_threads_share_the_products(m, a, group, precision, regions):
     spec = tw.MatmulSpec(
-        m, 512, 1024, a=a, b="i4", c=a, layout="nt", prologue_b=(tw.dequantize("gn", 0, group),), precision=precision
+        m, 2048, 2048, a=a, b="i4", c=a, layout="nt", prologue_b=(tw.dequantize("gn", 0, group),), precision=precision
     )
     kernel = tw.compile(spec, "znver4", threads=2)
     assert kernel.metadata.schedule == "scaled_sums"
