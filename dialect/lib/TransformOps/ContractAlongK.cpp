@@ -363,7 +363,8 @@ private:
     if (!options.getIntrinsic() || width % (lanes * options.getDepth()) != 0 ||
         lhs.element() != *options.getElement() || rhs.element() != *options.getElement())
       return false;
-    if (options.getFlip() && (lhs.isComputed || rhs.isComputed))
+    bool isAsStored = lhs.element().isInteger() && !options.getStorage() && !lhs.isComputed && !rhs.isComputed;
+    if (options.getFlip() && !isAsStored)
       return false;
     if (options.getStorage())
       return true;
