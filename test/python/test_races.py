@@ -170,6 +170,45 @@ def test_a_loop_that_is_run_again_and_again(loops, start, expected):
     assert races.is_parallel(inner, outer) is expected
 
 
+@pytest.mark.parametrize(("inner", "start", "expected"), [
+    ("%zero to %eight step %four", "%j, %k", True),  # four of the eight of each iteration
+    ("%zero to %short step %four", "%j, %k", True),  # as many as there are, eight at most
+    ("%four to %eight step %four", "%j, %k", True),
+    ("%eight to %end step %end", "%j, %k", False),  # of the next iteration
+    ("%zero to %twelve step %four", "%j, %k", False),  # reaches into the next iteration's
+    ("%zero to %n step %four", "%j, %k", False),  # nobody knows how far
+    ("%zero to %eight step %n", "%j, %k", False),
+    ("%zero to %eight step %four", "%j, %i", False),  # moved by something else: not the other write's slice
+])  # fmt: skip
+def test_what_a_loop_inside_moves_lies_in_all_that_it_reaches(loops, inner, start, expected):
+    loop, _ = loops(f"""
+    %twelve = arith.constant 12 : index
+    %w = arith.constant dense<1.0> : vector<4xf32>
+    scf.for %j = %zero to %end step %eight {{
+      %short = affine.min #short(%j)[%n]
+      vector.transfer_write %v, %c[%i, %j] {{in_bounds = [true]}} : vector<8xf32>, memref<64x64xf32>
+      scf.for %k = {inner} {{
+        %x = affine.apply #sum()[{start}]
+        vector.transfer_write %w, %c[%i, %x] {{in_bounds = [true]}} : vector<4xf32>, memref<64x64xf32>
+      }}
+    }}
+    """)
+    assert races.is_parallel(loop) is expected
+
+
+def test_a_loop_inside_that_goes_back_is_refused(loops):
+    loop, _ = loops("""
+    %w = arith.constant dense<1.0> : vector<4xf32>
+    scf.for %j = %zero to %end step %eight {
+      scf.for %k = %zero to %eight step %four {
+        %x = affine.apply affine_map<()[s0, s1] -> (s0 - s1)>()[%j, %k]
+        vector.transfer_write %w, %c[%i, %x] {in_bounds = [true]} : vector<4xf32>, memref<64x64xf32>
+      }
+    }
+    """)
+    assert not races.is_parallel(loop)
+
+
 def test_a_step_that_is_not_known_is_refused(loops):
     (loop,) = loops("%size = affine.min #short(%zero)[%n]\n" + step("%j", "8").replace("step %eight", "step %size"))
     assert not races.is_parallel(loop)

@@ -102,6 +102,21 @@ def test_everything_that_multiplies_is_shared(strategy, m, n, k, count, dtype):
     assert not any("vector.contract" in line for line in outside)
 
 
+@pytest.mark.parametrize("layout", ["nn", "nt"])
+@pytest.mark.parametrize(("dtype", "bits", "zero"), [("f32", "i4", 0), ("bf16", "i4", 0), ("bf16", "u4", "u8")])
+@pytest.mark.parametrize("m", [1, 4, 8, 32, 64])
+def test_products_by_weights_in_few_bits_are_shared(m, dtype, bits, zero, layout):
+    spec = tw.MatmulSpec(
+        m, 2048, 2048, a=dtype, b=bits, c=dtype, layout=layout, prologue_b=(tw.dequantize("gn", zero, 128),)
+    )
+    target = registry.get("znver4")
+    built = stages.build(spec, plan=make.make(spec, target, threads=2), target=target, until="bufferized")
+    inside, outside = regions(built.texts["bufferized"])
+    products = ("vector.contract", "vector.fma", "dpbf16ps")
+    assert any(name in line for part in inside for line in part for name in products)
+    assert not any(name in line for line in outside for name in products)
+
+
 @pytest.mark.usefixtures("many")
 @pytest.mark.parametrize("dtype", ["f32", "bf16", "u8,i8,i32"])
 def test_packed_b_serves_any_number_of_threads(dtype):

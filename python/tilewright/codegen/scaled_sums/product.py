@@ -141,13 +141,13 @@ class _Product:
         self._zero_points = further[1] if how.zero_point else None
         self._f32 = ir.F32Type.get()
         strip = -(-min(sizes.nc, spec.n) // self._columns) * self._columns
-        self._padded = -(-spec.n // sizes.nc) * strip
-        width = self._padded + _GAP
-        self._sums = memref.alloc(ir.MemRefType.get([spec.m, width], self._f32), [], [])
+        strips = -(-spec.n // sizes.nc)
+        # The sums of a strip lie side by side: the core's prefetcher runs past the end of rows, into another thread's.
+        self._sums = memref.alloc(ir.MemRefType.get([strips * spec.m, strip + _GAP], self._f32), [], [])
         self._zeros: ir.Value | None = None
         if self._zero_points is not None:
             element = self._f32 if by.spread == 1 else integer(8)
-            self._zeros = memref.alloc(ir.MemRefType.get([1, self._padded * by.spread], element), [], [])
+            self._zeros = memref.alloc(ir.MemRefType.get([1, strips * strip * by.spread], element), [], [])
         # A is read once for each tile of columns: what is done to it is done before.
         element, per_lane, parts = (self._f32, 1, 1) if by.depth == 1 else (ir.BF16Type.get(), 2, 2)
         same = spec.a_type.name == str(element)
@@ -175,7 +175,7 @@ class _Product:
         if not isinstance(jc, int):  # Threads may take strips, whose slices are apart.
             m, room = self._spec.m, self._sizes.nc
             self._out = slice_of(self._c, [0, jc], [m, width])
-            self._own = slice_of(self._sums, [0, jc], [m, room])
+            self._own = slice_of(self._sums, [scaled(arith.divui(jc, value(room)), m), 0], [m, room])
             if self._zeros is not None:
                 spread = self._by.spread
                 self._own_zeros = slice_of(self._zeros, [0, scaled(jc, spread)], [1, room * spread])

@@ -2,27 +2,31 @@
 """Says which loops over memrefs may run their iterations in any order, and at once: those whose race is impossible.
 
 The proof is a simple one, and what it cannot prove stays sequential. For each buffer that the loop writes there is one
-dimension along which every access, read or write, lies in a slice that starts at the loop's variable plus something that
-does not change in the loop, and that is no longer than the loop's step. Or it lies in panel number `variable / step`, one
-panel long. Different iterations then touch different elements.
+dimension along which every access, read or write, starts at the loop's variable plus something that does not change in the
+loop, and all of them together reach no farther than the loop's step. Or they start at panel number `variable / step`, and
+reach over one panel. Different iterations then touch different elements. What a loop inside moves lies in the slice of all
+of that loop's iterations.
 
 Upstream proves this for affine loops only (``affine-parallelize``), which ours, with their vectors and steps, are not.
 """
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from tilewright.build.usedef import body, definition, is_below, is_inside
 from tilewright.lowering.passes import privatization
 from tilewright.lowering.passes.slices import (
+    Access,
     Linear,
     Quotient,
-    Slice,
     accesses,
     at_most,
     buffer_of,
     constant,
     linear,
     walk,
+    without,
 )
 from tilewright.mlir import ir
 
@@ -48,12 +52,11 @@ def is_parallel(loop: ir.Operation, around: ir.Operation | None = None) -> bool:
     written = {access.buffer for access in touched if access.writes and access.buffer is not None}
     written -= {op.results[0] for op in private_buffers(loop)}
     for buffer in written:
-        keys = [
-            {key for s in a.slices if (key := _key(s, variable, step, around, from_zero)) is not None}
-            for a in touched
-            if a.buffer is None or a.buffer == buffer
+        moved = [
+            _moved(a, variable, step, around, from_zero) for a in touched if a.buffer is None or a.buffer == buffer
         ]
-        if not set.intersection(*keys):
+        common = set.intersection(*(set(each) for each in moved))
+        if not any(_reach([each[key] for each in moved]) <= key.ahead for key in common):
             return False
     return True
 
@@ -123,22 +126,35 @@ def _starts_beyond(own: Linear, other: Linear, variable: ir.Value, last: int) ->
     return not difference.terms and difference.constant >= last
 
 
-def _key(s: Slice, variable: ir.Value, step: int, around: ir.Operation, from_zero: bool) -> object | None:
-    """What has to be the same for all accesses, for a slice that moves with the loop's variable; otherwise None."""
-    for atom, factor in s.start.terms:
-        whole = atom == variable and s.size <= factor * step
-        part = (
-            isinstance(atom, Quotient)
-            and atom.value == variable
-            and atom.divisor == step
-            and from_zero
-            and s.size <= factor
-        )
-        if whole or part:
-            rest = frozenset(term for term in s.start.terms if term[0] != atom)
-            if not any(is_inside(_value_of(other), around) for other, _ in rest):
-                return s.dimension, part, factor, rest, s.start.constant
-    return None
+@dataclass(frozen=True)
+class _Motion:
+    """How accesses move with a loop: along which dimension, by what, from where, and so far ahead in each iteration."""
+
+    dimension: int
+    ahead: int
+    terms: frozenset[tuple[object, int]]
+
+
+def _moved(
+    access: Access, variable: ir.Value, step: int, around: ir.Operation, from_zero: bool
+) -> dict[_Motion, tuple[int, int]]:
+    """Between which constants, beside all else, an access lies for each way in which it moves with a loop's variable."""
+    found: dict[_Motion, tuple[int, int]] = {}
+    for s in access.slices:
+        start, longer = without(s.start, lambda value: value != variable and is_inside(value, around))
+        for atom, factor in start.terms:
+            panel = isinstance(atom, Quotient) and atom.value == variable and atom.divisor == step and from_zero
+            rest = [_value_of(other) for other, _ in start.terms if other != atom]
+            if (panel or atom == variable) and not any(is_inside(value, around) for value in rest):
+                motion = _Motion(s.dimension, factor if panel else factor * step, start.terms)
+                low, high = found.get(motion, (start.constant, start.constant + s.size + longer))
+                found[motion] = max(low, start.constant), min(high, start.constant + s.size + longer)
+    return found
+
+
+def _reach(slices: list[tuple[int, int]]) -> int:
+    """How many elements lie between the first and the last of slices."""
+    return max(high for _, high in slices) - min(low for low, _ in slices)
 
 
 def _value_of(atom: object) -> ir.Value:

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
 from tilewright.build.usedef import definition
@@ -106,6 +106,29 @@ def at_most(value: ir.Value) -> int | None:
         results = [_applied(op, i) for i in range(len(_map(op).results))]
         return min((r.constant for r in results if not r.terms), default=None)
     return constant(value)
+
+
+def without(start: Linear, inside: Callable[[ir.Value], bool]) -> tuple[Linear, int]:
+    """A lower bound of a sum, without the variables `inside` of loops with known ends, and how far beyond it the sum goes."""
+    kept, least, most = {}, start.constant, start.constant
+    for atom, factor in start.terms:
+        ends = _ends(atom) if isinstance(atom, ir.Value) and factor > 0 and inside(atom) else None
+        if ends is None:
+            kept[atom] = factor
+        else:
+            least, most = least + factor * ends[0], most + factor * ends[1]
+    return Linear(frozenset(kept.items()), least), most - least
+
+
+def _ends(value: ir.Value) -> tuple[int, int] | None:
+    """The first and the last that a loop's variable can be, when both are known."""
+    if not isinstance(value.owner, ir.Block) or value.owner.owner.operation.name != "scf.for":
+        return None
+    loop = value.owner.owner.operation
+    first, end, step = constant(loop.operands[0]), at_most(loop.operands[1]), constant(loop.operands[2])
+    if value != value.owner.arguments[0] or first is None or end is None or step is None or end <= first:
+        return None
+    return first, first + (end - 1 - first) // step * step
 
 
 def accesses(loop: ir.Operation) -> list[Access] | None:
