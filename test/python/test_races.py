@@ -196,6 +196,33 @@ def test_what_a_loop_inside_moves_lies_in_all_that_it_reaches(loops, inner, star
     assert races.is_parallel(loop) is expected
 
 
+@pytest.mark.parametrize(("more", "expected"), [(0, True), (4, False)])
+def test_slices_of_an_iteration_may_lie_apart_within_its_step(loops, more, expected):
+    loop, _ = loops(f"""
+    %w = arith.constant dense<1.0> : vector<4xf32>
+    scf.for %j = %zero to %end step %eight {{
+      vector.transfer_write %w, %c[%i, %j] {{in_bounds = [true]}} : vector<4xf32>, memref<64x64xf32>
+      scf.for %k = %four to %eight step %four {{
+        %y = affine.apply #sum()[%j, %k]
+        %x = affine.apply affine_map<()[s0] -> (s0 + {more})>()[%y]
+        vector.transfer_write %w, %c[%i, %x] {{in_bounds = [true]}} : vector<4xf32>, memref<64x64xf32>
+      }}
+    }}
+    """)
+    assert races.is_parallel(loop) is expected
+
+
+def test_a_moved_slice_that_reaches_the_next_iterations_is_refused(loops):
+    (loop,) = loops("""
+    scf.for %j = %zero to %end step %eight {
+      %x = affine.apply #sum()[%j, %four]
+      %r = vector.transfer_read %c[%i, %x], %pad {in_bounds = [true]} : memref<64x64xf32>, vector<8xf32>
+      vector.transfer_write %r, %c[%i, %j] {in_bounds = [true]} : vector<8xf32>, memref<64x64xf32>
+    }
+    """)
+    assert not races.is_parallel(loop)
+
+
 def test_a_loop_inside_that_goes_back_is_refused(loops):
     loop, _ = loops("""
     %w = arith.constant dense<1.0> : vector<4xf32>

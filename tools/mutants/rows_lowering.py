@@ -75,8 +75,20 @@ ROWS = (
     ),
     Mutant(
         "lowering/passes/races.py",
-        "            and from_zero\n",
-        "",
+        " and atom.divisor == step and from_zero\n",
+        " and atom.divisor == step\n",
+        ("test_races.py",),
+    ),
+    Mutant(
+        "lowering/passes/races.py",
+        "found[motion] = max(low, start.constant), min(high, start.constant + s.size + longer)",
+        "found[motion] = max(low, start.constant), min(high, start.constant + s.size)",
+        ("test_races.py",),
+    ),
+    Mutant(
+        "lowering/passes/slices.py",
+        "kept, least, most = {}, start.constant, start.constant\n",
+        "kept, least, most = {}, 0, 0\n",
         ("test_races.py",),
     ),
     Mutant(
