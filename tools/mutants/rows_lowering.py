@@ -81,8 +81,8 @@ ROWS = (
     ),
     Mutant(
         "lowering/passes/races.py",
-        "found[motion] = max(low, start.constant), min(high, start.constant + s.size + longer)",
-        "found[motion] = max(low, start.constant), min(high, start.constant + s.size)",
+        "low, high = start.constant, start.constant + s.size + longer\n",
+        "low, high = start.constant, start.constant + s.size\n",
         ("test_races.py",),
     ),
     Mutant(

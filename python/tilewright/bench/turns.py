@@ -15,8 +15,8 @@ _TOO_SLOW = 0.1  # of the fastest contender's rate
 _LONG_SAMPLE = 1.0  # seconds
 _SETTLE = 0.05
 """Seconds for which threads of the one before may still be waiting busily: those of ONNX Runtime 36 ms, of GNU's OpenMP 5, and of others
-less, as `peers.process_environment` tells them. With 5 ms, what came after ONNX Runtime had one core and a half of two: the peak was
-measured at 0.6."""
+less, as `peers.process_environment` tells them. With 5 ms, what came after ONNX Runtime shared a core with its threads: the peak of two
+threads was measured at 0.6 of itself."""
 
 
 def take_turns(

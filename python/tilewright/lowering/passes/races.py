@@ -142,13 +142,14 @@ def _moved(
     found: dict[_Motion, tuple[int, int]] = {}
     for s in access.slices:
         start, longer = without(s.start, lambda value: value != variable and is_inside(value, around))
+        low, high = start.constant, start.constant + s.size + longer
         for atom, factor in start.terms:
             panel = isinstance(atom, Quotient) and atom.value == variable and atom.divisor == step and from_zero
             rest = [_value_of(other) for other, _ in start.terms if other != atom]
             if (panel or atom == variable) and not any(is_inside(value, around) for value in rest):
                 motion = _Motion(s.dimension, factor if panel else factor * step, start.terms)
-                low, high = found.get(motion, (start.constant, start.constant + s.size + longer))
-                found[motion] = max(low, start.constant), min(high, start.constant + s.size + longer)
+                before = found.get(motion, (low, high))
+                found[motion] = max(low, before[0]), min(high, before[1])
     return found
 
 
