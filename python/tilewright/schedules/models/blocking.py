@@ -21,7 +21,7 @@ from typing import Any
 from tilewright.dims import most as most_of
 from tilewright.dtypes import DType, dtype
 from tilewright.errors import SpecError
-from tilewright.schedules.models import lone_panel, passing, prefetching, strips_of_a, tile_blocks, tiles
+from tilewright.schedules.models import lone_panel, passing, prefetching, strips_of_a, tile_blocks, tiles, unrolling
 from tilewright.schedules.models.register_tiles import (
     FOR_B,
     FOR_PANELS_AHEAD,
@@ -231,6 +231,8 @@ def packed_blocking(spec: MatmulSpec, target: Target, *, stands_for_open: bool =
     # A block of all rows of A is read where it lies.
     mc = most_of(spec.m) if in_place else rows_of_a(spec, target, depth_bytes, mr)
     sizes = Blocking(mr=mr, nr=nr, mc=mc, nc=nc, kc=kc)
+    if not stands_for_open:
+        sizes = unrolling.unrolled(sizes, spec, target, in_place=in_place)
     if spec.has_rows:
         return _with_rows(sizes, spec, target)
     return sizes if in_place else replace(sizes, mc=passing.rows(spec, target, sizes, element_bytes))
@@ -419,6 +421,8 @@ def unpacked_blocking(spec: MatmulSpec, target: Target, *, stands_for_open: bool
         block = divisor(kc, deepest, dot.step)
         kc = block if 2 * block > deepest else kc
     sizes = Blocking(mr=mr, nr=nr, mc=max(spec.m, 1), nc=max(spec.n, 1), kc=kc)
+    if not stands_for_open:
+        sizes = unrolling.unrolled(sizes, spec, target, in_place=True)
     ahead = 0 if stands_for_open else prefetching.usual_rows_ahead(spec, target, sizes)
     return replace(sizes, order=int(_goes_through_a_once(spec, target, sizes)), rows_ahead=ahead)
 
