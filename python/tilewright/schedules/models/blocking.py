@@ -50,6 +50,11 @@ BLOCK_SHARE, BLOCK_COLUMNS = 1 / 4, 512
 """Part of L2 for a block of B that few rows of A meet, which is used once and goes no further, and about how many columns it has, which
 memory delivers side by side. Measured on Zen 5, 32 rows by 4096 x 4096 in bf16, blocks of 128 x 512, 256 x 512, 512 x 512,
 256 x 1024 elements: 317, 314, 293, 299 GFLOP/s; f32 165, 156, 158, 158; u8 by i8 558, 590, 609, 593."""
+_BLOCK_SHARE_NARROW, _TIMES_L2 = 3 / 8, 4
+"""The first one of these with fewer than 32 registers, and the times L2 that B is at least. Measured on Zen 3 in f32, 4 x 24, times the speed
+of blocks of 512 x 1032 to 2064: from memory, 11 GB/s beside other programs, 24 x 4096 x 1024 1.30, 64 x 2048 x 2048 1.30, 48 x 1500 x 1500
+1.17, 100 x 1000 x 2000 1.21, 128 x 3072 x 768 1.07; in caches 96 x 1024 x 1024 1.10, 128 x 768 x 768 1.06, 24 x 768 x 768 0.99,
+64 x 600 x 600 0.93; from an L3 of its own 64 x 2048 x 2048 0.93, 128 x 3072 x 768 0.93, 24 x 4096 x 1024 0.98."""
 _STRIP_SHARE = 1 / 2
 """Part of L2 for the sums of those rows by such a block."""
 B_BLOCK_LIMIT = 4 << 20
@@ -124,10 +129,6 @@ _TOO_DEEP = 1.5
 the others. On Cascade Lake, f32, unpacked, in GFLOP/s, rows in blocks of 1024, 512, 256 and 128: 64 x 256 x 1024 77, 113, 112; 32 x 512 x
 1024 45, 63, 93; 128 x 512 x 1024 58, 83, 109; 64 x 1024 x 1024 46, 47, 66, 86; cut in vain, of what was before: 108 x 434 x 536 0.92, 224 x
 48 x 624 0.93, f64 119 x 60 x 556 0.84."""
-_DEPTH_FOR_FEW = 512
-"""The longest kc where few rows meet panels that are packed for them, with fewer registers. On Zen 3, f32, 4 x 24, in GFLOP/s with kc 128,
-in blocks that stay in L2, and without these 256, 512, 1024: 64 x 2048 x 2048 68, 73, 73, 70; 128 x 2048 x 2048 79, 81, 82, 80; 128 x
-3072 x 768 with 128, 256, 384 78, 84, 89; 24 x 4096 x 1024 59, 60, 60, 55."""
 
 
 @cache
@@ -220,7 +221,8 @@ def packed_blocking(spec: MatmulSpec, target: Target, *, stands_for_open: bool =
     last = target.l3 or target.l2
     b_bytes = min(int(last.bytes * _B_SHARE), B_BLOCK_LIMIT)
     if keeps_b(spec, target) and not in_place:
-        b_bytes = int(target.l2.bytes * BLOCK_SHARE)
+        narrow = target.vector_registers < MANY_REGISTERS
+        b_bytes = int(target.l2.bytes * (_BLOCK_SHARE_NARROW if narrow else BLOCK_SHARE))
         if not spec.deterministic:
             kc = even(spec.k, max(b_bytes // (BLOCK_COLUMNS * element_bytes), KC_RANGE[0]))
     # Panels are padded to whole steps of the instruction.
@@ -232,7 +234,7 @@ def packed_blocking(spec: MatmulSpec, target: Target, *, stands_for_open: bool =
     mc = most_of(spec.m) if in_place else rows_of_a(spec, target, depth_bytes, mr)
     sizes = Blocking(mr=mr, nr=nr, mc=mc, nc=nc, kc=kc)
     if not stands_for_open:
-        sizes = unrolling.unrolled(sizes, spec, target, in_place=in_place)
+        sizes = unrolling.unrolled(sizes, spec, target)
     if spec.has_rows:
         return _with_rows(sizes, spec, target)
     return sizes if in_place else replace(sizes, mc=passing.rows(spec, target, sizes, element_bytes))
@@ -241,10 +243,7 @@ def packed_blocking(spec: MatmulSpec, target: Target, *, stands_for_open: bool =
 def _packed_depth(spec: MatmulSpec, target: Target, tile: tuple[int, int], element_bytes: int) -> int:
     """The depth of blocks where panels of B, of a tile's columns, pass by a block of A that waits in L2."""
     mr, nr = tile
-    deepest = depth(target, nr * element_bytes, element_bytes)
-    if _packs_for_few(spec, target):
-        deepest = min(deepest, _DEPTH_FOR_FEW)
-    kc = even(spec.k, deepest)
+    kc = even(spec.k, depth(target, nr * element_bytes, element_bytes))
     if spec.b_packed or not spec.deterministic:
         # Otherwise kc is not to depend on M, as mr does where B does not come packed.
         kc = _with_rows_apart(spec.k, kc, mr, target, element_bytes)
@@ -314,18 +313,12 @@ def keeps_b(spec: MatmulSpec, target: Target) -> bool:
 
     With something done to the sums blocks are as deep as K, and few columns of those fit: in f32 32 x 4096 x 4096 took 1.15 times as long.
     """
-    if spec.b_packed or spec.fused or spec.has_rows or target.vector_registers < MANY_REGISTERS:
+    if spec.b_packed or spec.fused or spec.has_rows:
         return False
     # Panels that are one block come from the last-level cache, and C is written less often: bf16 96 x 640 x 2720 437 and 382 GFLOP/s.
-    if most_of(spec.k) * most_of(spec.n) * spec.b_type.bytes <= B_BLOCK_LIMIT:
+    if most_of(spec.k) * most_of(spec.n) * spec.b_type.bytes <= min(B_BLOCK_LIMIT, _TIMES_L2 * target.l2.bytes):
         return False
     return _is_strip(spec, target)
-
-
-def _packs_for_few(spec: MatmulSpec, target: Target) -> bool:
-    """Whether few rows, on a target with narrow tiles, meet panels that are packed for them."""
-    narrow = target.vector_registers < MANY_REGISTERS
-    return narrow and not (spec.b_packed or spec.deterministic) and _is_strip(spec, target)
 
 
 def _is_strip(spec: MatmulSpec, target: Target) -> bool:
@@ -422,7 +415,7 @@ def unpacked_blocking(spec: MatmulSpec, target: Target, *, stands_for_open: bool
         kc = block if 2 * block > deepest else kc
     sizes = Blocking(mr=mr, nr=nr, mc=max(spec.m, 1), nc=max(spec.n, 1), kc=kc)
     if not stands_for_open:
-        sizes = unrolling.unrolled(sizes, spec, target, in_place=True)
+        sizes = unrolling.unrolled(sizes, spec, target)
     ahead = 0 if stands_for_open else prefetching.usual_rows_ahead(spec, target, sizes)
     return replace(sizes, order=int(_goes_through_a_once(spec, target, sizes)), rows_ahead=ahead)
 
