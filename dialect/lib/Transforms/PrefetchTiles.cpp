@@ -103,7 +103,8 @@ struct PrefetchTiles final : impl::PrefetchTilesBase<PrefetchTiles> {
     }
   }
 
-  /// Prefetches, before `loop` or spread over its strips, the lines of the tile that follows the one that `read` reads.
+  /// Prefetches the lines of the tile that follows the one that `read` reads: before `loop`, or spread over its strips, if they are
+  /// no more than the tile has rows.
   void prefetchNext(vector::TransferReadOp read, scf::ForOp loop) {
     OpBuilder builder(loop);
     Location loc = read.getLoc();
@@ -115,7 +116,7 @@ struct PrefetchTiles final : impl::PrefetchTilesBase<PrefetchTiles> {
       return affine::makeComposedAffineApply(builder, loc, expr, symbols);
     };
     Value row = applied(base + rows, {read.getIndices()[0]}), column = read.getIndices()[1];
-    if (int64_t strips = stripsOf(loop); strips > 1) {
+    if (int64_t strips = stripsOf(loop); strips > 1 && strips <= rows) {
       if (scf::ForOp across = loopOverColumns(read)) {
         // After the last columns come the first ones of the rows below.
         Value next = applied(base + other, {across.getInductionVar(), across.getStep()});

@@ -30,8 +30,8 @@ _INTO_L2 = 2
 """How near to bring it: LLVM's locality of prefetcht1."""
 _BURST = 16
 """Lines that are prefetched at once, at most about. More are spread over the steps of a tile."""
-_STEPS = 8
-"""Steps of a tile between two bursts, at least."""
+_STEPS, _UNIT = 8, 4
+"""Steps of a tile between two bursts, at least; and what they are a multiple of, as an iteration may take so many."""
 
 _ENDLESS = 1 << 31
 """Steps of an outermost loop over a dynamic extent: more than there are."""
@@ -386,10 +386,13 @@ def _prefetch(block: _Block, product: ir.Operation, line: int, *, by_rows: bool 
         with ir.InsertionPoint(in_block(body(strip.op))[0]):
             lines_from(index.mul(strip.number, at_once), at_once)
     else:
-        at_once = -(-lines // k.trips)
-        with ir.InsertionPoint(in_block(body(kernel))[0]):
-            number = index.mul(k.number, at_once) if at_once > 1 else index.div(index.mul(k.number, lines), k.trips)
-            lines_from(number, at_once)
+        at_once, in_row, groups = _in_groups(lines, across, k.trips)
+        strip = _in_strips(k, max(k.trips // groups // _UNIT, 1) * _UNIT)
+        with ir.InsertionPoint(in_block(body(strip.op))[0]):
+            down, group = index.div_rem(strip.number, in_row)
+            start = index.add(column, index.mul(group, at_once * width))
+            for each in range(at_once):
+                _line(block, index.add(first, down), index.add(start, each * width))
 
 
 def _is_kernel(op: ir.Operation) -> bool:
@@ -425,6 +428,21 @@ def _share(lines: int, parts: int, across: int) -> int:
     if least >= across:
         return -(-least // across) * across
     return next(each for each in range(least, across + 1) if across % each == 0)
+
+
+def _in_groups(lines: int, across: int, trips: int) -> tuple[int, int, int]:
+    """How to prefetch the lines of a tile that takes so many steps: in groups of how many, how many in a row, and how many in all.
+
+    Lines of a group follow each other in a row of so many `across`, so that one address is computed for all of them: there are as few
+    in a group as leave it some steps.
+    """
+    columns = min(lines, across)
+    for at_once in (1, 2, 4, 8, columns):
+        in_row = -(-columns // at_once)
+        groups = in_row * -(-lines // columns)
+        if groups * _STEPS <= trips:
+            break
+    return at_once, in_row, groups
 
 
 def _in_strips(loop: _Loop, steps: int) -> _Loop:

@@ -37,8 +37,9 @@ def mark(module: ir.Module, asked: int = 0) -> tuple[int, ...]:
     found: set[int] = set()
     for op in named(module.operation, "scf.for"):
         products = _products(op)
-        if products:
+        if op.results and _holds_vectors(op):  # Those over strips too.
             leave(op)
+        if products:
             trips = _trips(op)
             count = _count(products, trips) if not asked else min(asked, trips or asked)
             if count > 1:
@@ -49,10 +50,14 @@ def mark(module: ir.Module, asked: int = 0) -> tuple[int, ...]:
 
 def _products(loop_: ir.Operation) -> int:
     """The multiply-adds of an iteration of a loop that carries vectors, and nothing else; otherwise 0."""
-    types = [result.type for result in loop_.results]
-    if not types or not all(isinstance(kind, ir.VectorType) and not kind.scalable for kind in types):
+    if not loop_.results or not _holds_vectors(loop_):
         return 0
     return sum(inner.name in _MULTIPLYING for inner in in_block(body(loop_)))
+
+
+def _holds_vectors(loop_: ir.Operation) -> bool:
+    """Whether all that a loop carries are vectors of a known length."""
+    return all(isinstance(each.type, ir.VectorType) and not each.type.scalable for each in loop_.results)
 
 
 def _count(products: int, trips: int | None) -> int:
