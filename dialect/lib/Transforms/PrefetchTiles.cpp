@@ -103,8 +103,8 @@ struct PrefetchTiles final : impl::PrefetchTilesBase<PrefetchTiles> {
     }
   }
 
-  /// Prefetches the lines of the tile that follows the one that `read` reads: before `loop`, or spread over its strips, if they are
-  /// no more than the tile has rows.
+  /// Prefetches the lines of the tile that follows the one that `read` reads: before `loop`, or spread over its strips,
+  /// if they are no more than the tile has rows.
   void prefetchNext(vector::TransferReadOp read, scf::ForOp loop) {
     OpBuilder builder(loop);
     Location loc = read.getLoc();

@@ -18,9 +18,16 @@ _ROWS_FROM_MEMORY = 8
 1.28, 12 1.22, 16 1.60, 24 1.75 (Zen 5)."""
 ROWS_TO_PACK = 32
 """Rows of A below which packing B, a read and a write of it, is not repaid."""
-_ROWS_TO_PACK_NARROW = 13
-"""The same with fewer than 32 registers, whose narrow tiles each read a B from beyond L2 again. On Zen 3, f32, unpacked, streamed and
-packed, in GFLOP/s: 12 x 3000 x 2000 67, 59, 42; 16 x 2048 x 2048 45, 69, 48; 24 x 4096 x 1024 38, 64, 63."""
+_ROWS_FAR_NARROW, _ROWS_IN_SETS_NARROW, _ROWS_NEAR_NARROW, _TIMES_L2 = 13, 8, 24, 8
+"""The same with fewer than 32 registers, whose narrow tiles each read a B from beyond L2 again: of a B of more than the last one's times L2;
+if its rows share sets of L1 too; and of a smaller one of more than half of L2. On Zen 3, f32, packed into blocks that stay in L2, times the
+speed of unpacked and of streamed: 8 x 2048 x 2048 1.62, 1.14; 8 x 4096 x 1024 2.2, 1.32; 8 x 3000 x 2000 1.64, 0.63; 12 x 4096 x 1024 2.6,
+1.11; 12 x 1500 x 1500 1.11, 1.13; 16 x 2048 x 2048 1.96, 1.80; 16 x 3000 x 2000 1.58, 2.3; of a B nearer 8 x 1000 x 1000 0.73, 0.99;
+12 x 700 x 700 0.77, 0.97; 16 x 1000 x 1000 0.92, 1.13; 24 x 1000 x 1000 1.17, 1.14; 24 x 300 x 300 0.91, 1.28; 24 x 511 x 255 1.21, 1.12;
+48 x 511 x 255 1.75, 1.27; 64 x 300 x 300 1.47, 1.2; 96 x 256 x 256 1.09, 1.20; of one of half of L2, 64 x 256 x 256, 0.96, 1.15."""
+_STREAMED_NEAR_NARROW = 8
+"""Rows from which, with so few, a nearer B is read as it lies rather than streamed: likewise, unpacked over streamed, 4 x 512 x 512 1.01,
+6 x 512 x 512 0.80, 6 x 1000 x 1000 0.87, 8 x 1000 x 1000 1.36, 12 x 700 x 700 1.27, 16 x 1000 x 1000 1.23."""
 _ROWS_TO_LEAVE_L2 = 128
 """Rows from which, with fewer than 32 registers, a B of half of L2 is packed: a tile's strips come from L2 for every few rows. On Zen 3
 with 512 KiB, f32, packed over unpacked, with 96, 200 and 400 rows, columns x depth: 512 x 512 1.42, 1.36, 1.24; 2048 x 64 1.23, 1.64,
@@ -31,11 +38,6 @@ _CROWDED = 2
 the same sets. On Zen 3, unpacked and packed, in GFLOP/s, and those times: f32 16384 x 256 x 64 90, 93 (2), 1024 x 256 x 64 86, 96 (2),
 1024 x 512 x 64 76, 94 (4), 256 x 128 x 256 99, 94 (4), 65536 x 64 x 64 92, 86 (0.5), 4096 x 200 x 64 94, 74 (0.1); f64 4096 x 256 x 64
 36, 45 (4), 65536 x 24 x 64 40, 35 (0.1). Of 71 shapes from twice as many on, 0.92 to 2.46 of the speed of unpacked code."""
-_ROWS_STREAMED_NARROW = 16
-"""Rows up to which, with so few, a B is streamed that may be packed: a tile's lines of each row come from beyond L1 again for every six
-rows. On Zen 3, f32, streamed and packed, in GFLOP/s: 12, 24, 48 x 2048 x 2048 48 and 43, 51 and 60, 54 and 73; 12, 24, 48 x 4096 x 1024
-50 and 44, 57 and 59, 46 and 72; 12, 16, 24, 48 x 640 x 2720 62 and 51, 72 and 56, 67 and 65, 68 and 72; 16, 24, 48 x 1500 x 1500 52 and
-57, 60 and 67, 73 and 79; bf16 24 x 4096 x 1024 64 and 74."""
 _ROWS_ON_PAGES = 1024
 """Rows from which a B as large as L2 is packed by a core that starts one multiply-add a cycle, for which L3 is fast enough: a strip of B
 meets rows of A and C on as many pages. On Zen 4, f32, times the speed of packed: 4676 x 2123 x 240 0.86, 2074 x 3610 x 112 0.89,
@@ -201,7 +203,7 @@ def _goes_through_b_once(spec: MatmulSpec, target: Target, *, overlaps: bool) ->
     element, rows = spec.acc_type, blocking.most_rows(target)
     lanes = target.lanes(element)
     narrow = target.vector_registers < register_tiles.MANY_REGISTERS
-    if narrow and spec.m > _ROWS_STREAMED_NARROW and _copies_b(spec, target):
+    if narrow and _copies_b(spec, target):
         return False
     if spec.n < lanes or spec.m > _MOST_ROW_TILES * rows or spec.rows_of_b != spec.m:
         return False
@@ -324,6 +326,8 @@ def _least_streamed(spec: MatmulSpec, target: Target) -> int:
         return held_bytes(target) // 2
     if spec.m < streamed_blocks.ROWS_IN_L3:
         return held_bytes(target) // 4
+    if target.vector_registers < register_tiles.MANY_REGISTERS and spec.m >= _STREAMED_NEAR_NARROW:
+        return _TIMES_L2 * target.l2.bytes
     return blocking.NEAR * target.l2.bytes
 
 
@@ -355,13 +359,21 @@ def _copies_b(spec: MatmulSpec, target: Target) -> bool:
     if target.rows_ahead and not far:
         reads = _READS_FAR if b_bytes >= _FAR * target.l2.bytes else _READS
         return spec.rows_of_b * spec.n * element.bytes > reads * (spec.rows_of_b + spec.n)
-    narrow = target.vector_registers < register_tiles.MANY_REGISTERS
-    if narrow and spec.rows_of_b >= _ROWS_TO_LEAVE_L2 and not spec.b_transposed:
-        return _is_crowded(spec, target, _CROWDED) or b_bytes >= target.l2.bytes // 2
+    if target.vector_registers < register_tiles.MANY_REGISTERS and not far:
+        return _narrow_packing_pays(spec, target, b_bytes)
     if _is_fed_by_l3(target) and not far:
         return spec.rows_of_b >= _ROWS_ON_PAGES and b_bytes >= target.l2.bytes
-    least = _ROWS_TO_PACK_NARROW if narrow else ROWS_TO_PACK
-    return spec.rows_of_b >= (_ROWS_FROM_MEMORY if far else least) and _is_far(spec, target)
+    return spec.rows_of_b >= (_ROWS_FROM_MEMORY if far else ROWS_TO_PACK) and _is_far(spec, target)
+
+
+def _narrow_packing_pays(spec: MatmulSpec, target: Target, b_bytes: int) -> bool:
+    """The same for so many bytes with fewer than 32 registers, whose tiles meet a strip of B for few rows of A each."""
+    if b_bytes > _TIMES_L2 * target.l2.bytes:
+        return spec.rows_of_b >= (_ROWS_IN_SETS_NARROW if _shares_sets(spec, target) else _ROWS_FAR_NARROW)
+    if b_bytes > target.l2.bytes // 2:
+        return spec.rows_of_b >= _ROWS_NEAR_NARROW
+    large = b_bytes == target.l2.bytes // 2 or _is_crowded(spec, target, _CROWDED)
+    return spec.rows_of_b >= _ROWS_TO_LEAVE_L2 and large
 
 
 def _is_fed_by_l3(target: Target) -> bool:
