@@ -51,7 +51,7 @@ BLOCK_SHARE, BLOCK_COLUMNS = 1 / 4, 512
 memory delivers side by side. Measured on Zen 5, 32 rows by 4096 x 4096 in bf16, blocks of 128 x 512, 256 x 512, 512 x 512,
 256 x 1024 elements: 317, 314, 293, 299 GFLOP/s; f32 165, 156, 158, 158; u8 by i8 558, 590, 609, 593."""
 _BLOCK_SHARE_NARROW, _TIMES_L2 = 3 / 8, 4
-"""The first one of these with fewer than 32 registers, and the times L2 that B is at least. Measured on Zen 3 in f32, 4 x 24, times the speed
+"""The first one of these with fewer than 32 registers, and the times L2 that B is at least. On Zen 3 in f32, 4 x 24, times the speed
 of blocks of 512 x 1032 to 2064: from memory, 11 GB/s beside other programs, 24 x 4096 x 1024 1.30, 64 x 2048 x 2048 1.30, 48 x 1500 x 1500
 1.17, 100 x 1000 x 2000 1.21, 128 x 3072 x 768 1.07; in caches 96 x 1024 x 1024 1.10, 128 x 768 x 768 1.06, 24 x 768 x 768 0.99,
 64 x 600 x 600 0.93; from an L3 of its own 64 x 2048 x 2048 0.93, 128 x 3072 x 768 0.93, 24 x 4096 x 1024 0.98."""

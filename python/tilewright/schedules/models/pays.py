@@ -19,7 +19,7 @@ _ROWS_FROM_MEMORY = 8
 ROWS_TO_PACK = 32
 """Rows of A below which packing B, a read and a write of it, is not repaid."""
 _ROWS_FAR_NARROW, _ROWS_IN_SETS_NARROW, _ROWS_NEAR_NARROW, _TIMES_L2 = 13, 8, 24, 8
-"""The same with fewer than 32 registers, whose narrow tiles each read a B from beyond L2 again: of a B of more than the last one's times L2;
+"""The same with fewer than 32 registers, whose narrow tiles each read a B from beyond L2 again: of a B of more than so many times L2;
 if its rows share sets of L1 too; and of a smaller one of more than half of L2. On Zen 3, f32, packed into blocks that stay in L2, times the
 speed of unpacked and of streamed: 8 x 2048 x 2048 1.62, 1.14; 8 x 4096 x 1024 2.2, 1.32; 8 x 3000 x 2000 1.64, 0.63; 12 x 4096 x 1024 2.6,
 1.11; 12 x 1500 x 1500 1.11, 1.13; 16 x 2048 x 2048 1.96, 1.80; 16 x 3000 x 2000 1.58, 2.3; of a B nearer 8 x 1000 x 1000 0.73, 0.99;

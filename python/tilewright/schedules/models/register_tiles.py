@@ -47,7 +47,7 @@ _ROWS_OF_A_STRIP = 4
 """Rows from which on a tile that has all columns is better than two of more rows: 4 x 96 sums and 6 x 64 by 938 x 88 x 129 in f32 0.86, 4 x
 48 and 6 x 32 by 912 x 48 x 80 in f64 0.82; but 2 x 160 and 5 x 80 by 512 x 160 x 400 in f32 1.8."""
 _A_ELEMENT, _B_VECTOR = 0.4, 0.5
-"""Cycles that an element of A and a vector of B cost in place of that with fewer registers, whose tiles are narrow. Measured on Zen 3, packed,
+"""Cycles that an element of A and a vector of B cost in place of that with fewer registers, whose tiles are narrow. On Zen 3, packed,
 240 x 240 x 240 in f32, in GFLOP/s, alone on the core, and where another program shares it: 4 x 3 vectors 93.9, 78; 6 x 2 93.5, 76; 5 x 2
 93.3, 75; 4 x 2 91.6, 72; 3 x 3 88.8, 72; 2 x 5 85.2, 67; 2 x 4 85.0, 61; so shared, with 6 x 2 and 4 x 3, 1024 x 1024 x 1024 71, 78;
 2048 x 2048 x 2048 68, 74; 512 x 4096 x 1024 67, 76. A level's cores may start four operations a cycle, of which loads take some: llvm-mca

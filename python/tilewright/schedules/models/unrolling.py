@@ -12,7 +12,7 @@ from tilewright.spec import MatmulSpec
 from tilewright.targets.base import Target
 
 _MOST_STEPS = 4
-"""Steps of an iteration at most: with eight, where prefetches are among them, LLVM loads so far ahead that sums are spilled. A tile of twelve
+"""Steps of an iteration at most: with eight, where prefetches are among them, LLVM loads so far ahead that sums are spilled. A tile of 12
 sums is multiplied in six cycles, and the 22 instructions of a step, with the loop's own, start in four; in eight where another program
 shares the core. So shared, on Zen 3, times the speed of one step, with 2 and 4: f32 768 x 1024 x 1024 1.03, 1.05, 64 x 64 x 64, unpacked,
 1.04, 1.08, 65536 x 64 x 64 1.06, 1.12, 17 x 1000 x 31 1.02, 1.11."""
