@@ -50,8 +50,8 @@ BLOCK_SHARE, BLOCK_COLUMNS = 1 / 4, 512
 """Part of L2 for a block of B that few rows of A meet, which is used once and goes no further, and about how many columns it has, which
 memory delivers side by side. Measured on Zen 5, 32 rows by 4096 x 4096 in bf16, blocks of 128 x 512, 256 x 512, 512 x 512,
 256 x 1024 elements: 317, 314, 293, 299 GFLOP/s; f32 165, 156, 158, 158; u8 by i8 558, 590, 609, 593."""
-_BLOCK_SHARE_NARROW, _TIMES_L2 = 3 / 8, 4
-"""The first one of these with fewer than 32 registers, and the times L2 that B is at least. On Zen 3 in f32, 4 x 24, times the speed
+_BLOCK_SHARE_NARROW = 3 / 8
+"""The first one of these with fewer than 32 registers, where B is more than `_TIMES_L2` times L2. On Zen 3 in f32, 4 x 24, times the speed
 of blocks of 512 x 1032 to 2064: from memory, 11 GB/s beside other programs, 24 x 4096 x 1024 1.30, 64 x 2048 x 2048 1.30, 48 x 1500 x 1500
 1.17, 100 x 1000 x 2000 1.21, 128 x 3072 x 768 1.07; in caches 96 x 1024 x 1024 1.10, 128 x 768 x 768 1.06, 24 x 768 x 768 0.99,
 64 x 600 x 600 0.93; from an L3 of its own 64 x 2048 x 2048 0.93, 128 x 3072 x 768 0.93, 24 x 4096 x 1024 0.98."""
@@ -59,6 +59,9 @@ _STRIP_SHARE = 1 / 2
 """Part of L2 for the sums of those rows by such a block."""
 B_BLOCK_LIMIT = 4 << 20
 """Bytes of a block of B at most: it bounds the scratch memory, whatever the last-level cache."""
+_TIMES_L2 = 4
+"""Times L2 that it has at most, as other programs share what is beyond: on Zen 3, with 1, 2 and 4 MiB, in GFLOP/s, 2048 x 2048 x 2048 in f32
+77, 77, 72, 512 x 4096 x 1024 73, 74, 71."""
 KC_RANGE = (128, 1024)
 """A short kc reads and writes C too often; a long one gains nothing more."""
 _ROW_BYTES = 4 * KC_RANGE[1]
@@ -219,7 +222,7 @@ def packed_blocking(spec: MatmulSpec, target: Target, *, stands_for_open: bool =
     if strips:
         return strips_of_a.blocks(spec, target, (mr, nr, kc), element_bytes, few=few)
     last = target.l3 or target.l2
-    b_bytes = min(int(last.bytes * _B_SHARE), B_BLOCK_LIMIT)
+    b_bytes = min(int(last.bytes * _B_SHARE), B_BLOCK_LIMIT, _TIMES_L2 * target.l2.bytes)
     if keeps_b(spec, target) and not in_place:
         narrow = target.vector_registers < MANY_REGISTERS
         b_bytes = int(target.l2.bytes * (_BLOCK_SHARE_NARROW if narrow else BLOCK_SHARE))
