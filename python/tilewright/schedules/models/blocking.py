@@ -60,7 +60,7 @@ _STRIP_SHARE = 1 / 2
 B_BLOCK_LIMIT = 4 << 20
 """Bytes of a block of B at most: it bounds the scratch memory, whatever the last-level cache."""
 _TIMES_L2 = 4
-"""Times L2 that it has at most, as other programs share what is beyond: on Zen 3, with 1, 2 and 4 MiB, in GFLOP/s, 2048 x 2048 x 2048 in f32
+"""Times L2 that it has at most, as other programs share what is beyond: on Zen 3, with 1, 2 and 4 MiB, in GFLOP/s, f32 2048 x 2048 x 2048
 77, 77, 72, 512 x 4096 x 1024 73, 74, 71."""
 KC_RANGE = (128, 1024)
 """A short kc reads and writes C too often; a long one gains nothing more."""

@@ -26,13 +26,13 @@ speed of unpacked and of streamed: 8 x 2048 x 2048 1.62, 1.14; 8 x 4096 x 1024 2
 12 x 700 x 700 0.77, 0.97; 16 x 1000 x 1000 0.92, 1.13; 24 x 1000 x 1000 1.17, 1.14; 24 x 300 x 300 0.91, 1.28; 24 x 511 x 255 1.21, 1.12;
 48 x 511 x 255 1.75, 1.27; 64 x 300 x 300 1.47, 1.2; 96 x 256 x 256 1.09, 1.20; of one of half of L2, 64 x 256 x 256, 0.96, 1.15."""
 _ROWS_WIDENED = MappingProxyType({1: (12, 8, 8), 2: (8, 8, 4)})
-"""The same for elements narrower than the sum, by how many are summed at once: rows from which a B is packed, and a B of more than so many
-times L2, the third number, and more; of fewer rows that is streamed. Likewise, packed and unpacked, times the speed of streamed, and packed
-and streamed, for bytes, times that of unpacked code: bf16 2 x 1000 x 1000 0.38, 1.35; 4 x 300 x 300 0.93, 1.48; 4 x 2048 x 2048 0.83, 0.62; 8 x 128 x 128 1.35, 1.19;
-8 x 512 x 512 1.13, 1.38; 8 x 1000 x 1000 1.19, 1.63; 8 x 3000 x 2000 1.19, 0.82; 12 x 300 x 300 1.41, 1.47; 12 x 2048 x 2048 1.37, 0.51;
-16 x 64 x 64 1.56, 1.37; 16 x 2048 x 2048 2.1, 0.84; 24 x 1000 x 1000 1.68, 1.46; f16 8 x 128 x 128 2.1, 1.7; 16 x 1000 x 1000 2.0, 1.6;
-u8 by i8 6 x 512 x 512 0.87, streamed 0.91; 2 x 1500 x 1500 0.90, 1.22; 4 x 2048 x 2048 0.89, 1.40; 6 x 3000 x 3000 5.2, 5.6; 8 x 64 x 64
-1.30, 0.98; 8 x 512 x 512 1.36, 1.20; 8 x 3000 x 3000 1.47, 1.05; 12 x 1000 x 64 1.83, 1.15; 12 x 1500 x 1500 2.0, 1.28."""
+"""The same for elements narrower than the sum, by how many are summed at once: rows from which a B is packed, and a B of so many times L2,
+the third number, and more; of fewer rows that is streamed. Likewise, packed and unpacked, times the speed of streamed: bf16 2 x 1000 x 1000
+0.38, 1.35; 4 x 300 x 300 0.93, 1.48; 4 x 2048 x 2048 0.83, 0.62; 8 x 128 x 128 1.35, 1.19; 8 x 512 x 512 1.13, 1.38; 8 x 1000 x 1000 1.19,
+1.63; 8 x 3000 x 2000 1.19, 0.82; 12 x 300 x 300 1.41, 1.47; 12 x 2048 x 2048 1.37, 0.51; 16 x 64 x 64 1.56, 1.37; 16 x 2048 x 2048 2.1,
+0.84; 24 x 1000 x 1000 1.68, 1.46; f16 8 x 128 x 128 2.1, 1.7; 16 x 1000 x 1000 2.0, 1.6; packed and streamed, times the speed of unpacked:
+u8 by i8 6 x 512 x 512 0.87, 0.91; 2 x 1500 x 1500 0.90, 1.22; 4 x 2048 x 2048 0.89, 1.40; 6 x 3000 x 3000 5.2, 5.6; 8 x 64 x 64 1.30, 0.98;
+8 x 512 x 512 1.36, 1.20; 8 x 3000 x 3000 1.47, 1.05; 12 x 1000 x 64 1.83, 1.15; 12 x 1500 x 1500 2.0, 1.28."""
 _STREAMED_NEAR_NARROW = 8
 """Rows from which, with so few, a nearer B is read as it lies rather than streamed: likewise, unpacked over streamed, 4 x 512 x 512 1.01,
 6 x 512 x 512 0.80, 6 x 1000 x 1000 0.87, 8 x 1000 x 1000 1.36, 12 x 700 x 700 1.27, 16 x 1000 x 1000 1.23."""
