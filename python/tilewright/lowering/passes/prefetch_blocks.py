@@ -349,7 +349,7 @@ def _prefetch(
     if len(kernels) != 1:
         return
     kernel = _strips_of(kernels[0]) or kernels[0]
-    if kernel != kernels[0] and not spread:
+    if kernel != kernels[0] and not (spread or grouped):
         return
     around: list[_Loop | None] = []
     op = parent(kernel)

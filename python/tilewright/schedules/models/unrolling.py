@@ -24,12 +24,12 @@ def unrolled(sizes: Blocking, spec: MatmulSpec, target: Target) -> Blocking:
     """The sizes with the steps over K that an iteration of a loop takes, which has two iterations at least.
 
     With many registers tiles have more sums, and the rest of a step hides behind them. Targets that take elements of A by lane have longer
-    steps, of which the lowering takes several anyway. Instructions of several products need registers of their own: of several steps at
-    once, LLVM spills sums (u8 by i8 256 x 256 x 256 took 2.5 times as long).
+    steps, of which the lowering takes several anyway. Where products are added by another instruction, or an instruction has several of
+    them, they need registers of their own: of several steps at once, LLVM spills sums (u8 by i8 256 x 256 x 256 took 2.5 times as long).
     """
     narrow = sizes.nr < _VECTORS * target.lanes(spec.acc_type)
-    several = target.dot(*spec.multiplied).depth > 1
-    if target.vector_registers >= MANY_REGISTERS or target.by_lane or narrow or several or isinstance(spec.k, Dim):
+    apart = not target.fuses or target.dot(*spec.multiplied).depth > 1
+    if target.vector_registers >= MANY_REGISTERS or target.by_lane or narrow or apart or isinstance(spec.k, Dim):
         return sizes
     steps = min(sizes.kc, max(spec.k, 1))
     count = _MOST_STEPS
