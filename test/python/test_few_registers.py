@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 import tilewright as tw
@@ -16,7 +18,7 @@ ZEN_3 = targets.get("znver3")
 AVX2 = targets.get("x86-64-v3")
 
 
-def spec_of(m: int, n: int, k: int, a: str = "f32", b: str = "", **more: object) -> tw.MatmulSpec:
+def spec_of(m: int, n: int, k: int, a: str = "f32", b: str = "", **more: Any) -> tw.MatmulSpec:
     return tw.MatmulSpec(m=m, n=n, k=k, a=a, b=b or a, **more)
 
 
