@@ -36,6 +36,7 @@ def spec_of(m: int, n: int, k: int, a: str = "f32", b: str = "", **more: Any) ->
         (spec_of(1, 1024, 1024, "bf16"), "streamed"),
         (spec_of(5, 1000, 1000, "bf16"), "unpacked"),
         (spec_of(5, 3000, 2000, "bf16"), "streamed"),
+        (spec_of(8, 3000, 2000, "bf16"), "packed"),
         (spec_of(16, 64, 64, "bf16"), "packed"),
         (spec_of(4, 2048, 2048, "u8", "i8"), "streamed"),
         (spec_of(6, 512, 512, "u8", "i8"), "unpacked"),

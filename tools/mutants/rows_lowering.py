@@ -279,4 +279,10 @@ ROWS = (
         "exp_range = -87.0, 89.5",
         ("test_epilogues.py", "test_fusion.py"),
     ),
+    Mutant(
+        "lowering/passes/prefetch_blocks.py",
+        "groups = in_row * -(-lines // columns)",
+        "groups = in_row",
+        ("test_few_registers.py",),
+    ),
 )

@@ -294,4 +294,22 @@ ROWS = (
         '_row("sumopa", "sumopa_4way", "u8", "i8", 4)',
         ("test_sme.py",),
     ),
+    Mutant(
+        "schedules/models/pays.py",
+        "(_ROWS_IN_SETS_NARROW if _shares_sets(spec, target) else _ROWS_FAR_NARROW)",
+        "_ROWS_FAR_NARROW",
+        ("test_few_registers.py",),
+    ),
+    Mutant(
+        "schedules/models/pays.py",
+        "return far if _is_far_widened(spec, target, dot) else near",
+        "return near",
+        ("test_few_registers.py",),
+    ),
+    Mutant(
+        "schedules/models/unrolling.py",
+        "apart = not target.fuses or ",
+        "apart = ",
+        ("test_few_registers.py",),
+    ),
 )
