@@ -109,17 +109,22 @@ def along(axis: Axis[Problem, Machine, Sizes], name: str, spec: Problem, target:
 def alone(
     axes: Sequence[Axis[Problem, Machine, Sizes]], spec: Problem, target: Machine, sizes: Sizes
 ) -> dict[str, list[int]]:
-    """What each size may be while all others stay as they are, by name: the options of knobs of a decision."""
+    """What each size may be while all others stay as they are, by name: the options of knobs of a decision.
+
+    None where the present size is no option itself, as another one goes with it: of a depthwise convolution with 8 channels and one pixel,
+    where more pixels are faster, other numbers of channels are none, though one pixel is what suits those.
+    """
 
     def fits(axis: Axis[Problem, Machine, Sizes], name: str, option: int) -> bool:
         changed = replace(cast("Any", sizes), **{name: option})
         return axis.fitted(spec, target, changed) == changed
 
-    return {
+    options = {
         name: [each for each in along(axis, name, spec, target, sizes) if fits(axis, name, each)]
         for axis in axes
         for name in axis.sizes
     }
+    return {name: found if getattr(sizes, name) in found else [] for name, found in options.items()}
 
 
 def lanes(spec: MatmulSpec, target: Target, *, in_panels: bool) -> int:
