@@ -54,7 +54,7 @@ _BLOCK_SHARE_NARROW = 3 / 8
 """The first one of these with fewer than 32 registers, where B is more than `_TIMES_L2` times L2. On Zen 3 in f32, 4 x 24, times the speed
 of blocks of 512 x 1032 to 2064: from memory, 11 GB/s beside other programs, 24 x 4096 x 1024 1.30, 64 x 2048 x 2048 1.30, 48 x 1500 x 1500
 1.17, 100 x 1000 x 2000 1.21, 128 x 3072 x 768 1.07; in caches 96 x 1024 x 1024 1.10, 128 x 768 x 768 1.06, 24 x 768 x 768 0.99,
-64 x 600 x 600 0.93; from an L3 of its own 64 x 2048 x 2048 0.93, 128 x 3072 x 768 0.93, 24 x 4096 x 1024 0.98."""
+64 x 600 x 600 0.93; from an L3 of its own 64 x 2048 x 2048 0.93, 128 x 3072 x 768 0.88, 24 x 4096 x 1024 0.98."""
 _STRIP_SHARE = 1 / 2
 """Part of L2 for the sums of those rows by such a block."""
 B_BLOCK_LIMIT = 4 << 20

@@ -18,7 +18,7 @@ _ROWS_FROM_MEMORY = 8
 1.28, 12 1.22, 16 1.60, 24 1.75 (Zen 5)."""
 ROWS_TO_PACK = 32
 """Rows of A below which packing B, a read and a write of it, is not repaid."""
-_ROWS_FAR_NARROW, _ROWS_IN_SETS_NARROW, _ROWS_NEAR_NARROW, _TIMES_L2 = 13, 8, 24, 8
+_ROWS_FAR_NARROW, _ROWS_IN_SETS_NARROW, _ROWS_NEAR_NARROW, _L2S_NARROW = 13, 8, 24, 8
 """The same with fewer than 32 registers, whose narrow tiles each read a B from beyond L2 again: of a B of more than so many times L2;
 if its rows share sets of L1 too; and of a smaller one of more than half of L2. On Zen 3, f32, packed into blocks that stay in L2, times the
 speed of unpacked and of streamed: 8 x 2048 x 2048 1.62, 1.14; 8 x 4096 x 1024 2.2, 1.32; 8 x 3000 x 2000 1.64, 0.63; 12 x 4096 x 1024 2.6,
@@ -339,7 +339,7 @@ def _least_streamed(spec: MatmulSpec, target: Target) -> int:
     if spec.m < streamed_blocks.ROWS_IN_L3:
         return held_bytes(target) // 4
     if target.vector_registers < register_tiles.MANY_REGISTERS and spec.m >= _STREAMED_NEAR_NARROW:
-        return _TIMES_L2 * target.l2.bytes
+        return _L2S_NARROW * target.l2.bytes
     return blocking.NEAR * target.l2.bytes
 
 
@@ -380,7 +380,7 @@ def _copies_b(spec: MatmulSpec, target: Target) -> bool:
 
 def _narrow_packing_pays(spec: MatmulSpec, target: Target, b_bytes: int) -> bool:
     """The same for so many bytes with fewer than 32 registers, whose tiles meet a strip of B for few rows of A each."""
-    if b_bytes > _TIMES_L2 * target.l2.bytes:
+    if b_bytes > _L2S_NARROW * target.l2.bytes:
         return spec.rows_of_b >= (_ROWS_IN_SETS_NARROW if _shares_sets(spec, target) else _ROWS_FAR_NARROW)
     if b_bytes > target.l2.bytes // 2:
         return spec.rows_of_b >= _ROWS_NEAR_NARROW
