@@ -11,12 +11,15 @@ using namespace mlir;
 using namespace tilewright;
 
 namespace {
-/// The elements from `begin` to `end` of one dimension.
+/// The elements from `begin` to `end` of one dimension; where values say so, also none before `from` or none from `to` on.
 struct Range {
   int64_t begin = std::numeric_limits<int64_t>::min();
   int64_t end = std::numeric_limits<int64_t>::max();
+  Value from, to;
 
-  bool disjointFrom(const Range &other) const { return end <= other.begin || other.end <= begin; }
+  bool disjointFrom(const Range &other) const {
+    return end <= other.begin || other.end <= begin || (to && to == other.from) || (from && from == other.to);
+  }
 };
 
 /// A box of elements of a tensor that is written somewhere; what is not known of it spans everything.
@@ -38,8 +41,11 @@ Range offsetRange(OpFoldResult offset) {
   std::optional<int64_t> lower = getConstantIntValue(loop.getLowerBound());
   std::optional<int64_t> upper = getConstantIntValue(loop.getUpperBound());
   std::optional<int64_t> step = getConstantIntValue(loop.getStep());
+  Range unknown;
+  if (!lower)
+    unknown.from = loop.getLowerBound();
   if (!lower || !upper || !step || *upper <= *lower)
-    return {};
+    return unknown;
   return {*lower, *lower + (*upper - *lower - 1) / *step * *step + 1};
 }
 
@@ -49,10 +55,14 @@ Box boxOf(OffsetSizeAndStrideOpInterface slice) {
        llvm::zip_equal(slice.getMixedOffsets(), slice.getMixedSizes(), slice.getMixedStrides())) {
     Range range = offsetRange(offset);
     std::optional<int64_t> extent = getConstantIntValue(size), step = getConstantIntValue(stride);
-    if (range.begin == Range().begin || !extent || !step || *step < 0)
-      box.push_back({});
-    else
-      box.push_back({range.begin, range.end + (*extent - 1) * *step});
+    Range elements;
+    if (range.begin != Range().begin && extent && step && *step >= 0)
+      elements = {range.begin, range.end + (*extent - 1) * *step};
+    if (step && *step == 1) {
+      elements.from = range.from;
+      elements.to = isConstantIntValue(offset, 0) ? dyn_cast<Value>(size) : Value();
+    }
+    box.push_back(elements);
   }
   return box;
 }

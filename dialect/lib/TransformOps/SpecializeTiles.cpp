@@ -5,6 +5,7 @@
 #include "mlir/Dialect/Affine/IR/AffineOps.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
+#include "mlir/Dialect/Tensor/IR/Tensor.h"
 #include "mlir/Dialect/Utils/StaticValueUtils.h"
 #include "mlir/IR/IRMapping.h"
 
@@ -28,6 +29,63 @@ public:
             bool whole, bool masked, bool once)
       : rewriter(rewriter), loc(loop.getLoc()), loop(loop), sizes(sizes), unit(unit), most(most), whole(whole),
         masked(masked), once(once) {}
+
+  /// Gives the loop, of a tensor that it carries, the slice alone that its tiles are in, which is before `end`: whoever
+  /// follows the tensor sees that what comes after meets none of them. Returns the tensor after the loop.
+  Value keepApart(unsigned number, Value end) {
+    Value result = loop.getResult(number), initial = loop.getInitArgs()[number];
+    auto type = dyn_cast<RankedTensorType>(result.getType());
+    if (!type || !isConstantIntValue(loop.getLowerBound(), 0))
+      return result;
+    OpFoldResult offset(loop.getInductionVar());
+    for (Operation *user : loop.getRegionIterArg(number).getUsers()) {
+      auto slice = dyn_cast<tensor::ExtractSliceOp>(user);
+      if (!slice)
+        continue;
+      SmallVector<OpFoldResult> offsets = slice.getMixedOffsets();
+      auto found = llvm::find(offsets, offset) - offsets.begin();
+      if (found >= type.getRank() || !type.isDynamicDim(found))
+        continue;
+      OpBuilder::InsertionGuard guard(rewriter);
+      rewriter.setInsertionPoint(loop);
+      SmallVector<OpFoldResult> sizes = tensor::getMixedSizes(rewriter, loc, initial);
+      SmallVector<OpFoldResult> zeros(type.getRank(), rewriter.getIndexAttr(0)), ones(type.getRank(), rewriter.getIndexAttr(1));
+      sizes[found] = end;
+      Value before = tensor::ExtractSliceOp::create(rewriter, loc, type, initial, zeros, sizes, ones);
+      rewriter.modifyOpInPlace(loop, [&] { loop.getInitArgsMutable()[number].set(before); });
+      rewriter.setInsertionPointAfter(loop);
+      return tensor::InsertSliceOp::create(rewriter, loc, result, initial, zeros, sizes, ones);
+    }
+    return result;
+  }
+
+  /// Leaves whole units to the loop. What is left of a unit comes after it, one by one.
+  void splitSingle() {
+    rewriter.setInsertionPoint(loop);
+    AffineExpr from, to;
+    bindDims(rewriter.getContext(), from, to);
+    Value end = affine::AffineApplyOp::create(rewriter, loc, AffineMap::get(2, 0, to - (to - from) % unit),
+                                              ValueRange{loop.getLowerBound(), loop.getUpperBound()});
+    rewriter.setInsertionPointAfter(loop);
+    Value one = index(1);
+    IRMapping mapping;
+    auto rest = cast<scf::ForOp>(rewriter.clone(*loop, mapping));
+    for (affine::AffineMinOp min : sizes)
+      rewriter.replaceOp(mapping.lookup(min.getResult()).getDefiningOp(), one);
+    rewriter.replaceAllUsesWith(loop.getResults(), rest.getResults());
+    SmallVector<Value> carried;
+    for (unsigned number = 0; number < loop.getNumResults(); ++number)
+      carried.push_back(keepApart(number, end));
+    rewriter.modifyOpInPlace(rest, [&] {
+      rest.setLowerBound(end);
+      rest.setStep(one);
+      rest.getInitArgsMutable().assign(carried);
+    });
+    rewriter.modifyOpInPlace(loop, [&] { loop.setUpperBound(end); });
+    whole = true;
+    once = false;
+    mayBeEmpty = true;
+  }
 
   void build() {
     if (most == unit && whole) {
@@ -72,6 +130,11 @@ private:
     return affine::AffineApplyOp::create(rewriter, loc, rewriter.getAffineDimExpr(0).ceilDiv(by), value);
   }
 
+  /// `value`, or one where the loop may have no tile.
+  Value oneAtLeast(Value value) {
+    return mayBeEmpty ? arith::MaxUIOp::create(rewriter, loc, value, index(1)) : value;
+  }
+
   Value index(int64_t value) { return arith::ConstantIndexOp::create(rewriter, loc, value); }
 
   /// The size of the only tile, before the sizes in the loop.
@@ -101,8 +164,8 @@ private:
     bindDims(rewriter.getContext(), from, to);
     Value extent = affine::AffineApplyOp::create(rewriter, loc, AffineMap::get(2, 0, (to - from).ceilDiv(unit)),
                                                  ValueRange{loop.getLowerBound(), loop.getUpperBound()});
-    Value tiles = arith::CeilDivUIOp::create(rewriter, loc, extent, index(most / unit));
-    Value units = arith::CeilDivUIOp::create(rewriter, loc, extent, tiles);
+    Value tiles = oneAtLeast(arith::CeilDivUIOp::create(rewriter, loc, extent, index(most / unit)));
+    Value units = oneAtLeast(arith::CeilDivUIOp::create(rewriter, loc, extent, tiles));
     Value step = arith::MulIOp::create(rewriter, loc, units, index(unit));
     rewriter.modifyOpInPlace(loop, [&] { loop.setStep(step); });
     rewriter.setInsertionPoint(sizes.front());
@@ -163,7 +226,7 @@ private:
   scf::ForOp loop;
   SmallVector<affine::AffineMinOp> sizes;
   int64_t unit, most;
-  bool whole, masked, once;
+  bool whole, masked, once, mayBeEmpty = false;
 };
 } // namespace
 
@@ -185,7 +248,10 @@ DiagnosedSilenceableFailure SpecializeTilesOp::applyToOne(transform::TransformRe
       sizes.push_back(min);
   if (sizes.empty())
     return fail("expected a loop over tiles whose size is an affine.min of its step: tile with tile_using_for first");
-  TileCases(rewriter, loop, sizes, getUnit(), *step, getWhole(), getMasked(), getOnce()).build();
+  TileCases cases(rewriter, loop, sizes, getUnit(), *step, getWhole(), getMasked(), getOnce());
+  if (getSingle() && !getWhole() && getUnit() > 1)
+    cases.splitSingle();
+  cases.build();
   return DiagnosedSilenceableFailure::success();
 }
 

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 from tilewright import knobs
 from tilewright.build import contexts
@@ -14,10 +14,13 @@ from tilewright.mlir import ir
 from tilewright.targets import registry
 from tilewright.targets.base import Target
 
+Text = Callable[[], str]
+"""Prints the text of a stage, where somebody wants it."""
 
-def texts(modules: Iterable[ir.Module | None]) -> str:
-    """Modules as one text, with what ``tilewright-opt --split-input-file`` takes between them."""
-    return "// -----\n".join(f"{module}\n" for module in modules if module is not None)
+
+def texts(modules: Iterable[ir.Module | None]) -> Text:
+    """Prints modules as one text, with what ``tilewright-opt --split-input-file`` takes between them."""
+    return lambda: "// -----\n".join(f"{module}\n" for module in modules if module is not None)
 
 
 class MachineCode:
@@ -44,7 +47,15 @@ class MachineCode:
         """
         wanted, title = self._wanted, f"{self._title} {self._target.name}"
         with self._context, ir.Location.unknown():
-            pipeline.run(self, "cpu", until=wanted.until, record=self._record, title=title, started=wanted.started)
+            pipeline.run(
+                self,
+                "cpu",
+                until=wanted.until,
+                record=self._record,
+                title=title,
+                started=wanted.started,
+                texts=wanted.texts,
+            )
 
     def llvmir(self) -> str:
         """LLVM IR, optimized for the target."""

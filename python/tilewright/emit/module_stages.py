@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from functools import partial
 
 from tilewright.emit.built import Built
-from tilewright.emit.machine_code import MachineCode, texts
+from tilewright.emit.machine_code import MachineCode, Text, texts
 from tilewright.emit.pipeline import Wanted
 from tilewright.emit.product_part import CalledProduct
 from tilewright.lowering import modules, run
@@ -78,7 +78,7 @@ class Builder(MachineCode):
     def _signatures(self) -> tuple[Signature, ...]:
         return tuple(each.signature for each in self._functions)
 
-    def _text(self) -> str:
+    def _text(self) -> Text:
         return texts(each.module for each in (*self._functions, *self._kernels))
 
     @property
@@ -89,7 +89,7 @@ class Builder(MachineCode):
         """How a product is scheduled."""
         return make.make(spec, self._target, threads=self._threads)
 
-    def payload(self) -> str:
+    def payload(self) -> Text:
         """Splits each function into products and the rest, and joins chains of products where that pays."""
         specs: list[MatmulSpec] = []
         self._functions = self._source(self._context, specs)
@@ -108,7 +108,7 @@ class Builder(MachineCode):
         made.make_payload(self._context)
         return made
 
-    def schedule(self) -> str:
+    def schedule(self) -> Text:
         """The schedules of what is between products, and of the products."""
         for each in [] if self._plain else self._functions:
             each.nests, others = nests.nests(each.module.body.operations[0].operation, self._target)
@@ -118,7 +118,7 @@ class Builder(MachineCode):
             each.make_schedule(self._target, self._context)
         return texts(each.schedule for each in (*self._functions, *self._kernels))
 
-    def scheduled(self) -> str:
+    def scheduled(self) -> Text:
         """Each function and product once its schedule ran."""
         for each in self._functions:
             if each.schedule is not None:
@@ -134,7 +134,7 @@ class Builder(MachineCode):
         """Notes the ops that are not vectorized."""
         function.signature = function.signature.with_slow(self._name(op.location) for op in ops)
 
-    def bufferized(self) -> str:
+    def bufferized(self) -> Text:
         """Memrefs for tensors."""
         for each in self._kernels:
             each.bufferize(self._target)
@@ -147,7 +147,7 @@ class Builder(MachineCode):
         self._built.functions = self._signatures
         return self._text()
 
-    def llvm(self) -> str:
+    def llvm(self) -> Text:
         """One module of all functions and products, with their C entries."""
         for each in self._kernels:
             each.lower(self._target)

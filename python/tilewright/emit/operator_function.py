@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 from tilewright.codegen import registry
 from tilewright.emit.built import Built
-from tilewright.emit.machine_code import MachineCode, texts
+from tilewright.emit.machine_code import MachineCode, Text, texts
 from tilewright.emit.pipeline import Wanted
 from tilewright.errors import ScheduleError
 from tilewright.lowering import modules, run
@@ -58,23 +58,23 @@ class OperatorFunction(MachineCode):
         self.run()
         return self._built
 
-    def payload(self) -> str:
+    def payload(self) -> Text:
         """The payload, in linalg on tensors."""
         self.module = self._make(self._context)
         return texts([self.module])
 
-    def schedule(self) -> str:
+    def schedule(self) -> Text:
         """The schedule, which decides how the function is computed."""
         self._schedule = self._plan.module(self._spec, self._target, self._context)
         return texts([self._schedule])
 
-    def scheduled(self) -> str:
+    def scheduled(self) -> Text:
         """The payload with the decision on it."""
         assert self._schedule is not None, "an operator is always scheduled"
         run.apply_schedule(self.module, self._schedule, self._spec, name=self._plan.name)
         return texts([self.module])
 
-    def bufferized(self) -> str:
+    def bufferized(self) -> Text:
         """Loops on memrefs for tensors, as was decided."""
         function = run.payload_function(self.module, "bufferized", self._spec.operator)
         try:
@@ -85,7 +85,7 @@ class OperatorFunction(MachineCode):
         self._built.functions = (self._signature(decided).with_workspace(size),)
         return texts([self.module])
 
-    def llvm(self) -> str:
+    def llvm(self) -> Text:
         """The function in the LLVM dialect, with its C entry."""
         body = f"{self._spec.operator}_body"
         modules.to_llvm(self.module, body, self._target)

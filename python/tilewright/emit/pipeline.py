@@ -49,6 +49,8 @@ CPU_TEXTS = FAMILIES["cpu"][:-1]
 """The stages that are text of kernels for CPUs."""
 _ASIDE = ("cpu", "asm")
 """The stage that is left out on the way to a later one."""
+_DIGESTED = "schedule"
+"""The stage whose text is always made: records of schedules keep its digest."""
 BINARY = "obj"
 """The stage that is bytes; the others are text."""
 
@@ -62,12 +64,14 @@ class Wanted:
         for_linking: Whether the object gets its scratch memory from the C library, and not from the runtime that loads it.
         symbol: The name of the C entry; empty for the kernel's own.
         started: Told the name of each stage as it starts.
+        texts: Whether the texts of the stages before the last one are wanted too: to print them takes a twentieth of a compilation.
     """
 
     until: str = BINARY
     for_linking: bool = False
     symbol: str = ""
     started: Callable[[str], object] = lambda stage: None
+    texts: bool = True
 
 
 @dataclass(slots=True)
@@ -117,18 +121,21 @@ def run(
     record: Record,
     title: str,
     started: Callable[[str], object] = lambda stage: None,
+    texts: bool = True,
 ) -> None:
     """Runs the stages of a family up to `until`, and records what they make.
 
     A CPU's assembly is a text of its own, which no object needs: it is made only where it is the last stage wanted.
 
     Args:
-        compilation: Has a method for each stage, by its name, that returns the stage's text or bytes, or None where it has none.
+        compilation: Has a method for each stage, by its name, that returns the stage's text or bytes, or what prints the text, or None
+            where it has none.
         family: A name in `FAMILIES`.
         until: The last stage wanted.
         record: Where to put what is made, as soon as it is.
         title: What is compiled: the folder's name where ``TILEWRIGHT_DUMP`` has stages and passes written to files.
         started: Told the name of each stage as it starts.
+        texts: Whether texts that have to be printed are wanted of stages before the last one.
 
     Raises:
         LoweringError: `until` is unknown, or a stage failed.
@@ -149,6 +156,8 @@ def run(
             started(stage)
             start = time.perf_counter()
             made = getattr(compilation, stage)()
+            if callable(made):
+                made = made() if texts or stage in (until, _DIGESTED) or into is not None else None
             record.seconds[stage] = time.perf_counter() - start
             if isinstance(made, bytes):
                 record.object = made

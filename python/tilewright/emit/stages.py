@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from tilewright.emit import pipeline
-from tilewright.emit.machine_code import MachineCode, texts
+from tilewright.emit.machine_code import MachineCode, Text, texts
 from tilewright.emit.pipeline import Wanted
 from tilewright.emit.product_part import ProductPart
 from tilewright.errors import LoweringError
@@ -79,12 +79,12 @@ class _Product(MachineCode):
             ProductPart(self._spec, self.made.plan)
         ]
 
-    def payload(self) -> str:
+    def payload(self) -> Text:
         for part in self._parts:
             part.make_payload(self._context)
         return texts(part.module for part in self._parts)
 
-    def schedule(self) -> str:
+    def schedule(self) -> Text:
         plan = self._made.plan
         for number, part in enumerate(self._parts):
             part.make_schedule(self._made.target, self._context)
@@ -94,12 +94,12 @@ class _Product(MachineCode):
                 calls.record(part.schedule, Calls(part.plan.threads, part.plan.share, extents, plan.among(number)))
         return texts(part.schedule for part in self._parts)
 
-    def scheduled(self) -> str:
+    def scheduled(self) -> Text:
         for part in self._parts:
             part.apply_schedule(self._made.target)
         return texts(part.module for part in self._parts)
 
-    def bufferized(self) -> str:
+    def bufferized(self) -> Text:
         made = self._made
         for part in self._parts:
             part.bufferize(made.target)
@@ -108,7 +108,7 @@ class _Product(MachineCode):
         made.workspace, made.packed = max(part.workspace for part in self._parts), self._parts[-1].packed
         return texts(part.module for part in self._parts)
 
-    def llvm(self) -> str:
+    def llvm(self) -> Text:
         made, parts, is_complex = self._made, [*self._parts], self._spec is not self._made.spec
         symbol = complex_products.inner(self._symbol) if is_complex else self._symbol
         zero = dispatch.zero(self._spec)

@@ -214,6 +214,8 @@ def _op_at(schedule: ir.Module, location: str) -> str | None:
 def run_passes(module: ir.Module, pipeline: str, stage: str) -> None:
     """Runs a pass pipeline in place, or what a user has put in its place.
 
+    The IR is verified after the last pass; where passes are watched or are a user's, after each: that takes as long as the passes do.
+
     Raises:
         LoweringError: A pass failed; the error names the stage.
     """
@@ -225,7 +227,10 @@ def run_passes(module: ir.Module, pipeline: str, stage: str) -> None:
             chosen = chosen_passes.of_mlir(pipeline, stage)
             for name, each in [("", chosen)] * bool(chosen) if group is None else pass_list.one_by_one(chosen):
                 start = time.perf_counter()
-                PassManager.parse(pass_list.normal(each), module.context).run(module.operation)
+                passes = PassManager.parse(pass_list.normal(each), module.context)
+                passes.enable_verifier(chosen != pipeline)
+                passes.run(module.operation)
+                module.operation.verify()
                 if group is not None:
                     group.add(name, time.perf_counter() - start)
         except (ValueError, RuntimeError, ir.MLIRError) as e:

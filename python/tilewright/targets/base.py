@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
+from types import MappingProxyType
 
 from tilewright import dtypes, notebook
 from tilewright.dtypes import DType
@@ -95,6 +96,8 @@ class Emulated:
 
 _FUSED = frozenset({"fma", "avx512f", "neon", "sve", "v"})
 """Features of which any one means that a multiply-add is one instruction."""
+_MASKED_BITS: Mapping[str, int] = MappingProxyType({"avx2": 32, "avx512f": 32, "avx512bw": 8, "sve": 8, "v": 8})
+"""Bits of the smallest elements of which a feature has instructions that load and store vectors under a mask."""
 _LEAST_REGISTERS = 4
 _MOST_PASSES = 2
 """Kernels use halves of registers, and no smaller parts."""
@@ -303,6 +306,10 @@ class Target:
     def fuses(self) -> bool:
         """Whether a multiply-add is one instruction, which rounds once."""
         return bool(self.features & _FUSED)
+
+    def masks(self, bits: int) -> bool:
+        """Whether vectors of elements of so many bits are loaded and stored under a mask; otherwise each element is a branch."""
+        return any(least <= bits for feature, least in _MASKED_BITS.items() if feature in self.features)
 
     @property
     def scalable_group(self) -> int:

@@ -20,6 +20,9 @@ def Tilewright_SpecializeTilesOp : Tilewright_TransformEachOp<"specialize_tiles"
     With `once` the extent is known to be no larger than the step: the body takes the loop's place, so that nothing is
     computed before a tile's size is known, and with `masked` every size is bounded.
 
+    With `single` nothing is bounded, for targets on which every element under a mask is a branch: the loop is over whole units, of
+    which there may be none, and what is left of one comes after it in a loop of its own, in tiles of one.
+
     So a tile of 3 rows is computed by code for 3 rows, and of 9 rows in tiles of 8 at most, 5 and 4 are computed.
 
     Why not upstream: `transform.loop.peel` leaves one short tile of unknown size, and
@@ -41,9 +44,9 @@ def Tilewright_SpecializeTilesOp : Tilewright_TransformEachOp<"specialize_tiles"
   }];
   let arguments = (ins TransformHandleTypeInterface:$target,
                        DefaultValuedAttr<ConfinedAttr<I64Attr, [IntPositive]>, "1">:$unit, UnitAttr:$whole, UnitAttr:$masked,
-                       UnitAttr:$once);
+                       UnitAttr:$single, UnitAttr:$once);
   let results = (outs);
-  let assemblyFormat = "$target (`unit` $unit^)? (`whole` $whole^)? (`masked` $masked^)? (`once` $once^)? attr-dict `:` type($target)";
+  let assemblyFormat = "$target (`unit` $unit^)? (`whole` $whole^)? (`masked` $masked^)? (`single` $single^)? (`once` $once^)? attr-dict `:` type($target)";
 }
 
 #endif // TILEWRIGHT_TRANSFORMOPS_SPECIALIZE_TD

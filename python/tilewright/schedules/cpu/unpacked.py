@@ -99,6 +99,8 @@ def register_tiles(
     )
     if "jc" in blocks and not isinstance(spec.n, Dim) and spec.n % nc:
         short.append((loops[0], steps.peel))
+    masks = target.masks(min(spec.b_type.bits, spec.c_type.bits))
+    last = "single" if not masks else "masked" if target.masked else "bounded"
     over = (
         ([0, size_of["nr"], 0], p.nr, spec.n, nc, lanes),
         ([size_of["mr"], 0, 0], p.mr, spec.m, spec.m, 1),
@@ -111,7 +113,7 @@ def register_tiles(
                 tile, loop = tile_with_zeros(tile, sizes, spec)
                 if size > 1:
                     whole, once = divided_by(extent, unit), most(extent) <= size
-                    each = partial(steps.specialize_tiles, unit=unit, whole=whole, masked=target.masked, once=once)
+                    each = partial(steps.specialize_tiles, unit=unit, whole=whole, short=last, once=once)
                     uneven.append((loop, each))
             elif size < min(block, extent):
                 tile, loop = steps.tile_result(tile, sizes, spec)

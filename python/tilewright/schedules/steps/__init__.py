@@ -572,18 +572,21 @@ def split_full_write(write: Handle) -> None:
 
 
 def specialize_tiles(
-    loop_handle: Handle, *, unit: int = 1, whole: bool = False, masked: bool = False, once: bool = False
+    loop_handle: Handle, *, unit: int = 1, whole: bool = False, short: str = "bounded", once: bool = False
 ) -> None:
     """Balances the tiles of a loop over a dynamic extent, and gives each size code of its own.
 
-    Sizes are multiples of `unit`; with `whole` the extent is one too, and otherwise the last tile may end within one: with `masked`,
-    only the largest size has code without masks. With `once` the extent is no larger than the step: there is no loop then, and with
-    `masked` no code without masks. Needs an M above zero. Before: ``for i in 0..M step MR: tile of MR rows``. After::
+    Sizes are multiples of `unit`; with `whole` the extent is one too, and otherwise the last tile may end within one. It is then
+    `short`: "bounded", each size has code with masks as well; "masked", only the largest has code without; "single", none has masks,
+    and what is left of a unit comes last, one by one. With `once` the extent is no larger than the step: there is no loop then, and
+    where it is "masked" no code without masks. Needs an M above zero. Before: ``for i in 0..M step MR: tile of MR rows``. After::
 
         for i in 0..M step M over the number of tiles, rounded up:
             1 row: tile of 1 row; 2 rows: tile of 2 rows; ... MR rows: tile of MR rows
     """
-    ours.tilewright_specialize_tiles(loop_handle, unit=unit, whole=whole, masked=masked, once=once)
+    ours.tilewright_specialize_tiles(
+        loop_handle, unit=unit, whole=whole, once=once, **{short: True} if short in ("masked", "single") else {}
+    )
 
 
 def peel(loop_handle: Handle) -> Handle:
