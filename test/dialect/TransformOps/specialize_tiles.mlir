@@ -137,3 +137,42 @@ module attributes {transform.with_named_sequence} {
     transform.yield
   }
 }
+
+// -----
+
+// Nothing is masked: whole vectors of a slice of their own, of which there may be none, and what is left one by one.
+// CHECK-LABEL: func @single
+module attributes {transform.with_named_sequence} {
+  func.func @single(%c: tensor<?xf32>) -> tensor<?xf32> {
+    %c0 = arith.constant 0 : index
+    %c16 = arith.constant 16 : index
+    %n = tensor.dim %c, %c0 : tensor<?xf32>
+    // CHECK: %[[END:.*]] = affine.apply
+    // CHECK: %[[BEFORE:.*]] = tensor.extract_slice %{{.*}}[0] [%[[END]]] [1]
+    // CHECK: arith.maxui
+    // CHECK: arith.maxui
+    // CHECK: %[[WHOLE:.*]] = scf.for {{.*}} to %[[END]] step {{.*}} iter_args(%{{.*}} = %[[BEFORE]])
+    // CHECK: case 1
+    // CHECK: tensor<8xf32>
+    // CHECK: default
+    // CHECK: tensor<16xf32>
+    // CHECK: %[[INTO:.*]] = tensor.insert_slice %[[WHOLE]]
+    // CHECK: scf.for {{.*}} = %[[END]] to {{.*}} step %c1 iter_args(%{{.*}} = %[[INTO]])
+    // CHECK: tensor<1xf32>
+    // CHECK-NOT: affine.min
+    // CHECK: return
+    %r = scf.for %i = %c0 to %n step %c16 iter_args(%t = %c) -> tensor<?xf32> {
+      %size = affine.min affine_map<(d0)[s0] -> (s0 - d0, 16)>(%i)[%n]
+      %s = tensor.extract_slice %t[%i] [%size] [1] : tensor<?xf32> to tensor<?xf32>
+      %e = linalg.exp ins(%s : tensor<?xf32>) outs(%s : tensor<?xf32>) -> tensor<?xf32>
+      %u = tensor.insert_slice %e into %t[%i] [%size] [1] : tensor<?xf32> into tensor<?xf32>
+      scf.yield %u : tensor<?xf32>
+    }
+    return %r : tensor<?xf32>
+  }
+  transform.named_sequence @__transform_main(%root: !transform.any_op {transform.readonly}) {
+    %0 = transform.structured.match ops{["scf.for"]} in %root : (!transform.any_op) -> !transform.any_op
+    transform.tilewright.specialize_tiles %0 unit 8 single : !transform.any_op
+    transform.yield
+  }
+}
