@@ -312,3 +312,12 @@ def test_threads_share_entries_that_only_a_call_counts():
     for entries, k in ((0, 3), (1, 300), (5, 33)):
         a, b = (np.ones(shape, np.float32) for shape in ((entries, 1, k), (entries, 17, k)))
         np.testing.assert_array_equal(kernel(a, b), np.full((entries, 1, 17), k))
+
+
+@pytest.mark.parametrize("layout", ["nn", "tn", "nt", "tt"])
+@pytest.mark.parametrize("extents", [(None, None, 1), (None, 9, 1)])
+def test_outer_products_of_a_batch(extents, layout):
+    """A matrix of one element out of a batch: which of its unit dimensions is the batch's is known by the schedule alone."""
+    kernel = tw.compile(tw.MatmulSpec(*extents, layout=layout, batch=(3,)))
+    for m, n, _ in call_sizes(kernel.spec, 8, seed=1):
+        assert_call(kernel, m, n, 1)

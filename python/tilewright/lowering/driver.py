@@ -15,6 +15,7 @@ from tilewright.lowering.passes import (
     prefetch_panels,
     prepack,
     privatization,
+    unit_slices,
 )
 from tilewright.lowering.run import make_private, payload_function, run_own_script, run_passes
 from tilewright.mlir import ir
@@ -105,6 +106,7 @@ def to_memrefs(module: ir.Module) -> None:
         LoweringError: It failed.
     """
     run_passes(module, pipelines.OPAQUE_INDICES, "bufferized")
+    unit_slices.split(module.operation)
     with module.context:
         script = pipelines.bufferize(empties=bool(named(module.operation, "tensor.empty")))
         run_own_script(module, script, "bufferized")
