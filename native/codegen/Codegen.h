@@ -64,7 +64,8 @@ std::string optimize(const std::string &ir, const Machine &machine, int level, c
 /// Code of `ir`, which is not optimized any further, position-independent. Multiplications and additions are fused only
 /// where the IR's flags say so. With `alignBranches`, no jump of an object for x86 crosses 32 bytes, or ends there.
 /// Where many instructions move values between registers and the stack, instructions are ordered in two ways, with and
-/// without regard to how many registers are in use, and the code with clearly fewer moves is returned. Throws CodegenError.
+/// without regard to how many registers are in use, and the code with clearly fewer moves is returned. Throws
+/// CodegenError.
 std::string emit(const std::string &ir, const Machine &machine, Kind kind, bool alignBranches = false);
 
 } // namespace tilewright::codegen

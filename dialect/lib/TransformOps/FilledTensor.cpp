@@ -11,7 +11,8 @@ using namespace mlir;
 using namespace tilewright;
 
 namespace {
-/// The elements from `begin` to `end` of one dimension; where values say so, also none before `from` or none from `to` on.
+/// The elements from `begin` to `end` of one dimension; where values say so, also none before `from` or none from `to`
+/// on.
 struct Range {
   int64_t begin = std::numeric_limits<int64_t>::min();
   int64_t end = std::numeric_limits<int64_t>::max();

@@ -49,7 +49,8 @@ public:
       OpBuilder::InsertionGuard guard(rewriter);
       rewriter.setInsertionPoint(loop);
       SmallVector<OpFoldResult> sizes = tensor::getMixedSizes(rewriter, loc, initial);
-      SmallVector<OpFoldResult> zeros(type.getRank(), rewriter.getIndexAttr(0)), ones(type.getRank(), rewriter.getIndexAttr(1));
+      SmallVector<OpFoldResult> zeros(type.getRank(), rewriter.getIndexAttr(0)),
+          ones(type.getRank(), rewriter.getIndexAttr(1));
       sizes[found] = end;
       Value before = tensor::ExtractSliceOp::create(rewriter, loc, type, initial, zeros, sizes, ones);
       rewriter.modifyOpInPlace(loop, [&] { loop.getInitArgsMutable()[number].set(before); });
@@ -131,9 +132,7 @@ private:
   }
 
   /// `value`, or one where the loop may have no tile.
-  Value oneAtLeast(Value value) {
-    return mayBeEmpty ? arith::MaxUIOp::create(rewriter, loc, value, index(1)) : value;
-  }
+  Value oneAtLeast(Value value) { return mayBeEmpty ? arith::MaxUIOp::create(rewriter, loc, value, index(1)) : value; }
 
   Value index(int64_t value) { return arith::ConstantIndexOp::create(rewriter, loc, value); }
 

@@ -157,7 +157,7 @@ def run(
             start = time.perf_counter()
             made = getattr(compilation, stage)()
             if callable(made):
-                made = made() if texts or stage in (until, _DIGESTED) or into is not None else None
+                made = str(made()) if texts or stage in (until, _DIGESTED) or into is not None else None
             record.seconds[stage] = time.perf_counter() - start
             if isinstance(made, bytes):
                 record.object = made

@@ -584,9 +584,8 @@ def specialize_tiles(
         for i in 0..M step M over the number of tiles, rounded up:
             1 row: tile of 1 row; 2 rows: tile of 2 rows; ... MR rows: tile of MR rows
     """
-    ours.tilewright_specialize_tiles(
-        loop_handle, unit=unit, whole=whole, once=once, **{short: True} if short in ("masked", "single") else {}
-    )
+    form = {} if short == "bounded" else {short: True}
+    ours.tilewright_specialize_tiles(loop_handle, unit=unit, whole=whole, once=once, **form)
 
 
 def peel(loop_handle: Handle) -> Handle:
