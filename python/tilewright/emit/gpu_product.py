@@ -12,7 +12,7 @@ from tilewright.emit.gpu_kernel import GpuCode, expand
 from tilewright.emit.gpu_payload import Forms
 from tilewright.emit.gpu_stages import GpuStages
 from tilewright.errors import ScheduleError
-from tilewright.lowering import driver, pipelines, run
+from tilewright.lowering import memrefs, pipelines, run
 from tilewright.mlir import ir
 from tilewright.spec import MatmulSpec
 
@@ -55,7 +55,7 @@ class GpuProduct(GpuCode):
 
     def bufferized(self) -> str:
         """Memrefs for tensors."""
-        driver.to_memrefs(self.module)
+        memrefs.to_memrefs(self.module)
         run.make_private(run.payload_function(self.module, "bufferized"))
         run.run_passes(self.module, pipelines.DROP_RESULT, "bufferized")
         return str(self.module)

@@ -8,6 +8,7 @@ from typing import Protocol
 
 from tilewright.build.usedef import named, retype, terminator
 from tilewright.lowering import operand_order, pipelines
+from tilewright.lowering.memrefs import to_memrefs
 from tilewright.lowering.passes import (
     dynamic_workspace,
     pack_together,
@@ -15,9 +16,8 @@ from tilewright.lowering.passes import (
     prefetch_panels,
     prepack,
     privatization,
-    unit_slices,
 )
-from tilewright.lowering.run import make_private, payload_function, run_own_script, run_passes
+from tilewright.lowering.run import make_private, payload_function, run_passes
 from tilewright.mlir import ir
 from tilewright.mlir.dialects import func, linalg
 from tilewright.schedules import decisions
@@ -97,19 +97,6 @@ def bufferize(
     if named(module.operation, "memref.alloc"):
         run_passes(module, pipelines.DEALLOCATE, "bufferized")
     return size, packed
-
-
-def to_memrefs(module: ir.Module) -> None:
-    """Bufferizes a scheduled module.
-
-    Raises:
-        LoweringError: It failed.
-    """
-    run_passes(module, pipelines.OPAQUE_INDICES, "bufferized")
-    unit_slices.split(module.operation)
-    with module.context:
-        script = pipelines.bufferize(empties=bool(named(module.operation, "tensor.empty")))
-        run_own_script(module, script, "bufferized")
 
 
 def origin_of(schedule: ir.Module, module: ir.Module, spec: MatmulSpec, target: Target) -> str:
