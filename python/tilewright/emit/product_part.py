@@ -9,7 +9,7 @@ from typing import ClassVar
 
 from tilewright.codegen import registry
 from tilewright.codegen.convolution import images
-from tilewright.lowering import driver, large_vectors, modules, run, to_llvm
+from tilewright.lowering import driver, large_vectors, modules, origins, run, to_llvm
 from tilewright.lowering.entries import entry, shared_calls
 from tilewright.mlir import ir
 from tilewright.payload import matmul
@@ -57,7 +57,7 @@ class ProductPart:
             run.apply_schedule(self.module, self.schedule, self.spec, name=self.plan.name)
             if self.plan.text is not None:
                 large_vectors.refuse(self.module, self.schedule, self.plan.name)
-            self.origin = driver.origin_of(self.schedule, self.module, self.spec, target)
+            self.origin = origins.origin_of(self.schedule, self.module, self.spec, target)
 
     def bufferize(self, target: Target) -> None:
         """Memrefs for tensors; decisions are carried out."""

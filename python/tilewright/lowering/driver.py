@@ -21,7 +21,6 @@ from tilewright.lowering.run import make_private, payload_function, run_passes
 from tilewright.mlir import ir
 from tilewright.mlir.dialects import func, linalg
 from tilewright.schedules import decisions
-from tilewright.schedules import origin as origin_
 from tilewright.schedules.decisions import Prefetch
 from tilewright.schedules.models.sizes import AHEAD, held_bytes
 from tilewright.schedules.models.threads import take_matrices
@@ -97,11 +96,6 @@ def bufferize(
     if named(module.operation, "memref.alloc"):
         run_passes(module, pipelines.DEALLOCATE, "bufferized")
     return size, packed
-
-
-def origin_of(schedule: ir.Module, module: ir.Module, spec: MatmulSpec, target: Target) -> str:
-    """The strategy whose schedule a scheduled module had, where that matters: where B comes packed. Otherwise empty."""
-    return origin_.of(schedule, payload_function(module, "scheduled").operation, spec, target) if spec.b_packed else ""
 
 
 def _return_through_c(function: func.FuncOp) -> None:
