@@ -308,8 +308,11 @@ class Target:
         return bool(self.features & _FUSED)
 
     def masks(self, bits: int) -> bool:
-        """Whether vectors of elements of so many bits are loaded and stored under a mask; otherwise each element is a branch."""
-        return any(least <= bits for feature, least in _MASKED_BITS.items() if feature in self.features)
+        """Whether vectors of elements of so many bits are loaded and stored under a mask; otherwise each element is a branch.
+
+        Smaller elements than a byte lie in bytes.
+        """
+        return any(least <= max(bits, 8) for feature, least in _MASKED_BITS.items() if feature in self.features)
 
     @property
     def scalable_group(self) -> int:
