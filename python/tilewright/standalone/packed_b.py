@@ -16,6 +16,8 @@ from .packing import HEADER_BYTES, PackedFormat
 
 _ALIGNMENT = 64
 """Bytes, a cache line: the header fills the first one, so that panels start on a line too."""
+_HUGE_PAGE = 1 << 21
+"""Bytes that one entry of a TLB covers where the system has such pages."""
 
 
 class PackedB:
@@ -124,14 +126,15 @@ class PackedB:
 
 
 def room(nbytes: int) -> np.ndarray[Any, Any]:
-    """Memory for a packed B: an array of zeros of that many bytes, on a cache line.
+    """Memory for a packed B: an array of zeros of that many bytes, on a cache line; from 2 MiB on, on a huge page.
 
     Raises:
         MemoryError: There is not enough.
     """
-    # NumPy asks for huge pages where they pay.
-    memory = np.zeros(nbytes + _ALIGNMENT, np.uint8)
-    start = -memory.ctypes.data % _ALIGNMENT
+    # NumPy asks for huge pages from 4 MiB on: with an alignment that is all that has 2.
+    alignment = _HUGE_PAGE if nbytes >= _HUGE_PAGE else _ALIGNMENT
+    memory = np.zeros(nbytes + alignment, np.uint8)
+    start = -memory.ctypes.data % alignment
     return memory[start : start + nbytes]
 
 
