@@ -36,7 +36,7 @@ _STEPS, _UNIT = 8, 4
 
 _ENDLESS = 1 << 31
 """Steps of an outermost loop over a dynamic extent: more than there are."""
-_ROWS_AT_ONCE = 4
+_ROWS_AT_ONCE = 16
 """Rows at most of which a step of tile registers prefetches lines: two blocks of so many leave registers for the tiles' addresses."""
 
 
