@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import resource
 import statistics
 from collections.abc import Mapping, Sequence
 from contextlib import closing
@@ -17,14 +18,20 @@ _LEAST_MEMORY = 2**28  # bytes: beyond any cache that a machine might not tell a
 
 
 def working_sets(machine: Target, threads: int) -> dict[str, int]:
-    """By level, the bytes that all threads together read: half of the level's capacity; for memory, twice the last level's."""
+    """By level, the bytes that all threads together read: half of the level's capacity; for memory, twice the last level's.
+
+    None is more than a quarter of what the process may allocate: a virtual machine may tell of a last level of 480 MiB.
+    """
     shares = max(1, threads)
     sets = {"L1": machine.l1.bytes * shares // 2, "L2": machine.l2.bytes * shares // 2}
     last = machine.l2.bytes * shares
     if machine.l3 is not None:
         last = machine.l3.bytes
         sets["L3"] = last // 2
-    return {**sets, "memory": max(2 * last, _LEAST_MEMORY)}
+    sets["memory"] = max(2 * last, _LEAST_MEMORY)
+    allowed, _ = resource.getrlimit(resource.RLIMIT_DATA)
+    most = max(sets.values()) if allowed == resource.RLIM_INFINITY else allowed // 4
+    return {level: min(size, most) for level, size in sets.items()}
 
 
 def by_level(target: Target, cores: Sequence[int], seconds: float = 0.02) -> Mapping[str, float]:

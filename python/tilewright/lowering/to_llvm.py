@@ -6,7 +6,7 @@ from __future__ import annotations
 from tilewright.lowering import driver, pipelines
 from tilewright.lowering.driver import Codegen
 from tilewright.lowering.entries import entry
-from tilewright.lowering.passes import keep_awake, narrow_stores, prepack, tile_hints, unroll
+from tilewright.lowering.passes import narrow_stores, prepack, tile_hints, unroll
 from tilewright.lowering.run import payload_function, run_own_script, run_passes
 from tilewright.lowering.types import half_floats, math_functions, small_floats
 from tilewright.mlir import ir
@@ -50,8 +50,7 @@ def body(
             math_functions.expand(module.operation, target)
     run_passes(module, pipelines.to_llvm(), "llvm")
     tile_hints.pass_l1(module.operation, past_l1)
-    if tiles:
-        keep_awake.in_loops_of_tiles(module.operation)
+    tile_hints.keep_awake(module.operation)
     unroll.hand_on(module)
     codegen.define(module, spec, target)
     if spec.c_type.bits == 8 and "avx512bw" in target.features:

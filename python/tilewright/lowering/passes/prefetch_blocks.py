@@ -38,8 +38,9 @@ _ENDLESS = 1 << 31
 """Steps of an outermost loop over a dynamic extent: more than there are."""
 _ROWS_AT_ONCE = {True: 16, False: 4}
 """Rows at most of which a step of tile registers prefetches lines, where the next step of the loop goes on with its sums and where it
-begins others: many lines take line fill buffers from the tiles. Measured on one core of Granite Rapids (2026-11-29), 16 and 4 rows, bf16, B packed in each call, in GFLOP/s: slices, 128 x 768 x 3072 in 128 x 384 x 512 729
-and 608, 64 x 2048 x 2048 in 64 x 512 x 256 575 and 411; all of K at once, 384 x 1024 x 1024 in 32 x 256 x 1024 982 and 1168."""
+begins others: many lines take line fill buffers from the tiles. Measured on one core of Granite Rapids (2026-11-29), 16 and 4 rows, bf16,
+B packed in each call, in GFLOP/s: slices, 128 x 768 x 3072 in 128 x 384 x 512 729 and 608, 64 x 2048 x 2048 in 64 x 512 x 256 575 and
+411; all of K at once, 384 x 1024 x 1024 in 32 x 256 x 1024 982 and 1168."""
 
 
 @dataclass(frozen=True, slots=True)
