@@ -279,7 +279,8 @@ def _in_tiles(spec: MatmulSpec, target: Target) -> tuple[tile_blocks.Product, ti
     m, n, k = (max(most_of(extent), 1) for extent in (spec.m, spec.n, spec.k))
     step = target.dot(*spec.multiplied).step
     fits = lone_panel.may_read_a(spec, target)
-    product = tile_blocks.Product(m, n * spec.products, k, panel_bytes(spec, target), step, spec.b_packed, fits)
+    nbytes, turned = panel_bytes(spec, target), spec.b_transposed
+    product = tile_blocks.Product(m, n * spec.products, k, nbytes, step, spec.b_packed, fits, turned)
     return product, tile_blocks.Caches(target.l1.bytes, target.l2.bytes)
 
 

@@ -16,30 +16,40 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import cache
+from math import inf
 
 from tilewright.schedules.models import tiles
 from tilewright.schedules.models.sizes import Blocking, ceil_div, even
 from tilewright.targets.dots import AMX_ROW_BYTES, AMX_ROWS
 
 TILE_BYTES = 1 << 10
+_LINE = 64
 _LOAD_CYCLES = 8
 """To load a tile from L1: two of its sixteen lines a cycle."""
 _STORE_CYCLES = 16
 """To store a tile to L1: a line a cycle."""
 _ARRIVALS = ((1 / 8, 32 / 0.93), (1 / 2, 32 / 0.65), (1, 32 / 0.28))
 """Shares of L2 that are touched between two uses of a tile, and the cycles in which it arrives then: what was measured."""
-_WAITED, _WAITED_FIRST = 0.5, 0.3
-"""Fitted to 1056 blocks of 67 products on one core of an Emerald Rapids server (2 MiB of L2; 2026-11-28): the shares of what a tile takes
-longer than from L1 that the products wait for, and that they, and packing, wait for where a panel of B is met for the first time, in
-order. A few hundred rows so meet blocks of 256 columns; B packed in each call, in GFLOP/s of bf16, and before: 128 x 768 x 768 994 and
-778, x 2304 x 768 517 and 400, x 3072 x 768 708 and 565, 64 x 768 x 768 796 and 555."""
-_MEMORY = 0.5
-"""Fitted likewise: how many times as long as a tile of its level one takes that comes from memory for the first time."""
+_WAITED, _WAITED_FIRST = 0.9, 0.45
+"""Fitted to some 2800 blocks of 116 products, most of them random, on one core of a Granite Rapids server (2 MiB of L2; 2026-11-29), with
+`_MEMORY`, `_PACK_CYCLES`, `_AROUND`, `_SHORT_RUN` and `_HIDDEN`: the shares of what a tile takes longer than from L1 that the products wait
+for, and that they, and packing, wait for where a panel of B is met for the first time, in order. The block chosen so takes 1.08 times as
+long as the best that was measured, in the geometric mean; with what was fitted on Emerald Rapids before, 1.14."""
+_MEMORY = 0.7
+"""How many times as long as a tile of its level one takes that comes from memory for the first time."""
+_PACK_CYCLES, _TURN_CYCLES = 80, 200
+"""To pack a KiB: each line is loaded, shuffled with its neighbor in K, and stored. The same of a B that is stored column after column."""
+_AROUND = 3
+"""Times a slice of B what is touched besides while it is packed: the rows that it is made of, and the next ones, which are prefetched."""
+_SHORT_RUN, _SHORT_COLUMN = 4, 50
+"""How many lines of B come from beyond L2 while the first one of a run does, along rows and along columns: those behind it are foreseen.
+Where a slice has whole rows, they are one run. In GFLOP/s of bf16: 64 x 2048 x 2048 in blocks of 512 and 256 columns, 256
+deep, 609 and 437."""
 _UNEVEN = 1.25
 """How many times as long a product takes whose last slices are shorter than the others: its loops over K have ends that are computed.
-Measured there, in GFLOP/s, slices that divide K and not: bf16 64 x 4096 x 4096 262 and 192, 96 x 640 x 2720 293 and 237, u8 by i8
-128 x 768 x 3072 704 and 551."""
-_HIDDEN, _FEW_PANELS = 0.4, 4
+Measured on Emerald Rapids (2026-11-28), in GFLOP/s, slices that divide K and not: bf16 64 x 4096 x 4096 262 and 192, 96 x 640 x 2720 293
+and 237, u8 by i8 128 x 768 x 3072 704 and 551."""
+_HIDDEN, _FEW_PANELS = 0.8, 4
 """Of the products of a few panels of A, all that there are, with a packed panel of B the share in which the next one comes from memory; and
 how many are few. Measured on Emerald Rapids (2026-11-28), one block of all rows and blocks of a tile's, in GFLOP/s: bf16 128 x 3072 x 768
 421 and 284, u8 by i8 128 x 768 x 3072 2034 and 1533, 64 x 4096 x 4096 860 and 691."""
@@ -61,6 +71,7 @@ class Product:
         step: Elements of K that are multiplied in one step.
         b_packed: Whether B comes packed.
         a_fits: Whether rows of A are stored as panels have them, so that A can be read where it lies.
+        b_turned: Whether B is stored column after column.
     """
 
     m: int
@@ -70,6 +81,7 @@ class Product:
     step: int
     b_packed: bool = False
     a_fits: bool = False
+    b_turned: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -172,6 +184,12 @@ class _Nest:
         return self.product.a_fits and is_in_whole_strips(self.product.m, self.product.k, self.block)
 
     @property
+    def run(self) -> float:
+        """Bytes of a slice of B that lie behind each other."""
+        along, whole = (self.block.kc, self.product.k) if self.product.b_turned else (self.block.nc, self.product.n)
+        return along * self.product.element if along < whole else inf
+
+    @property
     def repacked(self) -> tuple[int, int]:
         """How often each element of A and of B is packed: B once where its panels have all of K."""
         down, across = self.blocks
@@ -244,7 +262,7 @@ def cycles(product: Product, block: Blocking, caches: Caches) -> float:
         b_again = caches.arrival(nest.panels[1])
     a_first, a_again, b_again = (_waited(each, _WAITED) for each in (a_first, a_again, b_again))
     # Right after it is packed, a panel has met the other ones of its block, and the rows that they were made of.
-    fresh = b_first if product.b_packed else caches.arrival(sum(nest.slices) + nest.slices[1])
+    fresh = b_first if product.b_packed else caches.arrival(sum(nest.slices) + _AROUND * nest.slices[1])
     rounds = nest.blocks[0] if nest.passes == 1 else 1
     b_first, fresh = (_waited(each, _WAITED_FIRST) for each in (b_first + (fresh - b_first) / rounds, fresh))
     from_a = (a_first + a_again * (columns - 1)) / columns
@@ -256,7 +274,9 @@ def cycles(product: Product, block: Blocking, caches: Caches) -> float:
     hot *= nest.blocks[0] * nest.blocks[1] * nest.passes * columns
     a, b = (side * product.k * product.element / TILE_BYTES for side in (product.m, product.n))
     times_a, times_b = nest.repacked
-    packed = a * times_a * (not nest.in_place) + b * times_b * (not product.b_packed)
+    packed_a, packed_b = a * times_a * (not nest.in_place), b * times_b * (not product.b_packed)
+    packing = packed_a * (_PACK_CYCLES + fresh)
+    packing += packed_b * ((_TURN_CYCLES if product.b_turned else _PACK_CYCLES) + fresh)
     bytes_a, bytes_b = (side * product.k * product.element for side in (product.m, product.n))
     bytes_c = product.m * product.n * 4
     from_memory = caches.arrival(bytes_a + bytes_b + bytes_c)
@@ -267,10 +287,13 @@ def cycles(product: Product, block: Blocking, caches: Caches) -> float:
     )
     memory_a = a * (from_memory * _MEMORY + again_a * (times_a - 1))
     memory_b = b * from_memory * times_b * _MEMORY
+    if not product.b_packed:
+        beyond = max(from_memory - caches.arrival(caches.l2 / 2), 0)
+        memory_b += b * beyond * _MEMORY * (_SHORT_COLUMN if product.b_turned else _SHORT_RUN) * _LINE / nest.run
     if product.b_packed and 1 < rows <= _FEW_PANELS and nest.blocks[0] == 1:
         memory_b = max(memory_b - hot * _HIDDEN, 0)
     uneven = _UNEVEN if nest.passes > 1 and product.k % block.kc else 1.0
-    return uneven * (hot + packed * (_STORE_CYCLES + fresh) + memory_a + memory_b)
+    return uneven * (hot + packing + memory_a + memory_b)
 
 
 def _waited(cycles: float, share: float) -> float:
