@@ -30,10 +30,10 @@ _STORE_CYCLES = 16
 """To store a tile to L1: a line a cycle."""
 _ARRIVALS = ((1 / 8, 32 / 0.93), (1 / 2, 32 / 0.65), (1, 32 / 0.28))
 """Shares of L2 that are touched between two uses of a tile, and the cycles in which it arrives then: what was measured."""
-_WAITED, _WAITED_FIRST = 0.9, 0.45
+_WAITED, _WAITED_FIRST = 0.65, 0.45
 """Fitted to some 2800 blocks of 116 products, most of them random, on one core of a Granite Rapids server (2 MiB of L2; 2026-11-29), with
 `_MEMORY`, `_PACK_CYCLES`, `_AROUND`, `_SHORT_RUN` and `_HIDDEN`: the shares of what a tile takes longer than from L1 that the products wait
-for, and that they, and packing, wait for where a panel of B is met for the first time, in order. The block chosen so takes 1.08 times as
+for, and that they, and packing, wait for where a panel of B is met for the first time, in order. The block chosen so takes 1.09 times as
 long as the best that was measured, in the geometric mean; with what was fitted on Emerald Rapids before, 1.14."""
 _MEMORY = 0.7
 """How many times as long as a tile of its level one takes that comes from memory for the first time."""
