@@ -20,6 +20,7 @@ from tilewright.mlir.dialects import affine, func, memref, vector
 from tilewright.targets.dots import AMX_ROW_BYTES
 
 _READ, _WRITE = "vector.transfer_read", "vector.transfer_write"
+_ROWS_AND_COLUMNS = 2
 
 
 def place(function: func.FuncOp) -> None:
@@ -53,8 +54,13 @@ def _is_of_tiles(alloc: ir.Operation, kind: ir.MemRefType, width: int) -> bool:
 
 
 def _is_plain(op: ir.Operation, kind: ir.MemRefType) -> bool:
-    """Whether a transfer is of whole vectors along the last dimensions of a panel."""
+    """Whether a transfer is of whole vectors of rows and columns, which are the last dimensions of a panel.
+
+    Sums of parts of K are read from several matrices at once.
+    """
     shape = _vector(op).shape
+    if len(shape) > _ROWS_AND_COLUMNS:
+        return False
     order = ir.AffineMap.get_minor_identity(kind.rank, len(shape))
     inside = all(ir.BoolAttr(each).value for each in ir.ArrayAttr(op.attributes["in_bounds"]))
     masked = isinstance(op.operands[len(op.operands) - 1].type, ir.VectorType) and len(op.operands) > kind.rank + 2
