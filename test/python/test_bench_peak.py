@@ -3,6 +3,7 @@
 
 import os
 from contextlib import closing
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -11,6 +12,7 @@ from tilewright.bench.bandwidth import by_level, working_sets
 from tilewright.bench.loops import accumulators, peak_loop, stream_loop
 from tilewright.bench.peak import Peak, Rate, StreamPeak
 from tilewright.emit import code
+from tilewright.targets.base import Cache
 
 HERE = (max(os.sched_getaffinity(0)),)
 ROWS = {target.name: target for target in targets.all()}
@@ -113,6 +115,14 @@ def test_bandwidth_is_measured_for_each_level_with_sets_that_fit_it():
     assert sets["memory"] >= 2**28
     assert list(sets)[-1] == "memory"
     assert all(size <= later for size, later in zip(sets.values(), list(sets.values())[1:], strict=False))
+
+
+def test_sets_fit_what_the_process_may_allocate(monkeypatch):
+    machine = replace(targets.resolve("host"), l3=Cache(480 << 20, ways=16))
+    assert working_sets(machine, 1)["memory"] == 960 << 20
+    monkeypatch.setattr("resource.getrlimit", lambda _: (1 << 30, 1 << 30))
+    assert working_sets(machine, 1)["memory"] == 256 << 20
+    assert working_sets(machine, 1)["L3"] == 240 << 20
 
 
 def test_bandwidth_is_a_rate_for_each_level(monkeypatch):

@@ -254,6 +254,14 @@ def test_a_packed_b_is_a_value():
         packed.array[0] = 1
 
 
+@pytest.mark.parametrize(("k", "alignment"), [(20, 64), (1 << 15, 1 << 21)])
+def test_a_large_one_starts_on_a_huge_page(k, alignment):
+    kernel = compiled(1, 32, k)
+    packed = kernel.pack_b(np.ones((k, 32), np.float32))
+    assert (packed.nbytes >= 1 << 21) == (alignment > 64)
+    assert packed.address % alignment == 0
+
+
 def test_it_goes_to_a_file_and_comes_back(tmp_path):
     kernel = compiled(9, 40, 20)
     packed = kernel.pack_b(products.uniform(kernel.spec)[1])

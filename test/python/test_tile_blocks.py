@@ -83,6 +83,46 @@ def test_a_schedule_says_whose_tiles_pass_l1_by(past, loads):
     assert 4 * text.count("tileloaddt1") == loads * text.count("tileloadd")
 
 
+def assembly(spec: tw.MatmulSpec, strategy: str, target: str = TARGET, **sizes: int) -> str:
+    of = tw.targets.get(target)
+    return stages.build(spec, of, make.make(spec, of, strategy, sizes), until="asm").texts["asm"]
+
+
+def hot_loop(text: str) -> str:
+    """The lines from the label before products of four tiles to the next one."""
+    return next(each for each in text.split(".LBB") if each.count("tdpbf16ps") == 4)
+
+
+def test_loops_of_tiles_multiply_vectors_too_so_that_stores_of_tiles_do_not_wait():
+    spec = tw.MatmulSpec(64, 64, 1024, a="bf16", c="f32")
+    tiles, vectors = (assembly(spec, "packed", target) for target in (TARGET, "znver4"))
+    assert hot_loop(tiles).count("vpmuludq") == 1
+    assert "vpmuludq" not in vectors
+
+
+@pytest.mark.parametrize(("kc", "rows"), [(256, 8), (1024, 0)])
+def test_many_rows_of_the_next_slice_are_prefetched_where_sums_go_on(kc, rows):
+    spec = tw.MatmulSpec(128, 4096, 1024, a="bf16", c="f32")
+    loop = hot_loop(assembly(spec, "packed", mr=32, nr=32, mc=128, nc=256, kc=kc))
+    lines, steps = 256 * 2 // 64, kc // 32
+    assert loop.count("prefetcht1") >= rows * lines // steps
+    assert bool(rows) == ("prefetcht1" in loop)
+
+
+@pytest.mark.parametrize("types", ["bf16", "u8,i8,i32"])
+def test_sums_of_parts_are_no_panels(types):
+    spec, of = tw.MatmulSpec.from_dtypes(12, 64, 256, types, layout="nt"), tw.targets.get(TARGET)
+    plan = make.make(spec, of, "inner_product", {"parts": 2})
+    text = stages.build(spec, of, plan, until="bufferized").texts["bufferized"]
+    assert f"memref<2x12x64x{spec.acc_type.mlir}>" in text
+
+
+def test_columns_of_b_are_packed_along_all_of_k_and_few_rows_in_shallow_slices():
+    rows = Product(64, 2048, 2048, 2, 32, a_fits=True)
+    assert tile_blocks.choose(rows, CACHES, (32, 32)).kc <= 256
+    assert tile_blocks.choose(replace(rows, b_turned=True), CACHES, (32, 32)).kc == rows.k
+
+
 def test_a_is_packed_where_its_rows_or_their_elements_are_no_whole_tiles():
     for m, n, k, expected in ((64, 64, 64, True), (72, 64, 64, False), (64, 64, 72, False)):
         spec = tw.MatmulSpec(m, n, k, a="bf16", c="f32")

@@ -25,9 +25,26 @@ from tilewright.targets import get
 CARD, AMX = FOLDER / "nvidia-h200.jsonl.gz", FOLDER / "emerald-rapids-amx.csv"
 """Records of `bench card`, in which `run` tells the second time that products were timed, with other sizes, from the first; and blocks of
 AMX products that were tried."""
-BESIDE = FOLDER / "emerald-rapids-amx-beside.csv"
+BESIDE = {
+    "emerald-rapids-amx-beside.csv": (
+        "## Beside other libraries, on Emerald Rapids",
+        "on 2026-11-28: one thread on a virtual machine",
+        "of two cores (family 6, model 207), whose neighbors were at times so busy that rates halved. So all are shares of the peak",
+        "that was measured between them, and times the rates of the others, the medians of 25 rounds in which all took turns",
+        "(MKL 2026.2, oneDNN 3.12, jaxlib 0.10.2).",
+        '"Before" is the commit before tiles passed L1 by, A was read where it lies, and panels of B were packed several at a time.',
+    ),
+    "granite-rapids-amx-beside.csv": (
+        "## Beside other libraries, on Granite Rapids",
+        "on 2026-11-29: one thread on a virtual machine",
+        "of two cores, which has 480 MiB of L3 and tells no model; 3.2 GHz, 28 GB/s from L3, 8 to 15 from memory. The medians of seven",
+        "rounds in which all took turns (MKL 2026.2, oneDNN 3.12, jaxlib 0.10.2).",
+        '"Before" is the commit before the units that stores of tiles need were kept awake, slices of B were prefetched by up to sixteen',
+        "rows, packed operands lay in huge pages, and blocks were chosen by what packing takes; measured by itself, in turn.",
+    ),
+}
 """AMX products beside other libraries, what `bench amx` wrote: percent of the measured peak, and times the rates of the others; both also
-before the changes of that day where they were measured then."""
+before the changes of that day where they were measured then. By file, the title, when, and on what."""
 ESTIMATES = FOLDER / "nvidia-h200-estimates.csv"
 """Products of those records, with the rate that the emulator's model of time gives them (`tools/estimate_table`)."""
 _APART = 1.15
@@ -147,21 +164,16 @@ def _amx(file: Path) -> Iterator[str]:
         + ", ".join(f'`precision="{each["whose"]}"` {float(each["gflops"]):.0f}' for each in pieces)
         + f"; torch's f32 product, without AMX: {float(plain['gflops']):.0f}."
     )
-    yield from _beside(file.parent / BESIDE.name)
+    for name, about in BESIDE.items():
+        yield from _beside(file.parent / name, *about)
 
 
-def _beside(file: Path) -> Iterator[str]:
+def _beside(file: Path, title: str, when: str, *about: str) -> Iterator[str]:
     with file.open(encoding="utf-8", newline="") as opened:
         every = list(csv.DictReader(opened))
-    yield ""
-    yield "## Beside other libraries"
-    yield ""
-    yield f"Written likewise from [what `bench amx` measured](results/{file.name}) on 2026-11-28: one thread on a virtual machine"
-    yield "of two cores (family 6, model 207), whose neighbors were at times so busy that rates halved. So all are shares of the peak"
-    yield "that was measured between them, and times the rates of the others, the medians of 25 rounds in which all took turns"
-    yield "(MKL 2026.2, oneDNN 3.12, jaxlib 0.10.2)."
-    yield '"Before" is the commit before tiles passed L1 by, A was read where it lies, and panels of B were packed several at a time.'
-    yield ""
+    yield from ("", title, "")
+    yield f"Written likewise from [what `bench amx` measured](results/{file.name}) {when}"
+    yield from (*about, "")
     heads = (
         "types",
         "M×N×K",
