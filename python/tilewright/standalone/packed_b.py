@@ -131,7 +131,7 @@ def room(nbytes: int) -> np.ndarray[Any, Any]:
     Raises:
         MemoryError: There is not enough.
     """
-    # NumPy asks for huge pages from 4 MiB on: with an alignment that is all that has 2.
+    # NumPy asks for huge pages from 4 MiB on, which 2 MiB and room to align them are.
     alignment = _HUGE_PAGE if nbytes >= _HUGE_PAGE else _ALIGNMENT
     memory = np.zeros(nbytes + alignment, np.uint8)
     start = -memory.ctypes.data % alignment

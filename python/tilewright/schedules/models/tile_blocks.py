@@ -43,8 +43,8 @@ _AROUND = 3
 """Times a slice of B what is touched besides while it is packed: the rows that it is made of, and the next ones, which are prefetched."""
 _SHORT_RUN, _SHORT_COLUMN = 4, 50
 """How many lines of B come from beyond L2 while the first one of a run does, along rows and along columns: those behind it are foreseen.
-Where a slice has whole rows, they are one run. In GFLOP/s of bf16: 64 x 2048 x 2048 in blocks of 512 and 256 columns, 256
-deep, 609 and 437."""
+Where a slice has whole rows, they are one run. In GFLOP/s of bf16: 64 x 2048 x 2048 in blocks of 512 and 256 columns, 256 deep, 609 and
+531."""
 _UNEVEN = 1.25
 """How many times as long a product takes whose last slices are shorter than the others: its loops over K have ends that are computed.
 Measured on Emerald Rapids (2026-11-28), in GFLOP/s, slices that divide K and not: bf16 64 x 4096 x 4096 262 and 192, 96 x 640 x 2720 293
