@@ -6,7 +6,7 @@ Upstream's `amx` dialect has neither, so both work on intrinsics of LLVM.
 
 from __future__ import annotations
 
-from tilewright.build.usedef import definition, in_block, named
+from tilewright.build.usedef import definition, named
 from tilewright.mlir import ir
 
 B, A = 1, 2
@@ -50,18 +50,18 @@ def keep_awake(module: ir.Operation) -> None:
     the loop takes longer. With an addition or a multiplication of floating point in the loop, of any width, or a multiplication of
     integers, it takes 30 ns; additions of integers, shuffles, and loads and stores of vectors change nothing.
     """
-    for function in named(module, "llvm.func"):
-        for block in function.regions[0].blocks:
-            product = next((op for op in in_block(block) if op.name == "llvm.call_intrinsic" and _multiplies(op)), None)
-            if product is None:
-                continue
-            with ir.InsertionPoint(product), product.location:
-                attributes = {
-                    "asm_string": ir.StringAttr.get(_MULTIPLY),
-                    "constraints": ir.StringAttr.get(_CLOBBERED),
-                    "has_side_effects": ir.UnitAttr.get(),
-                }
-                ir.Operation.create("llvm.inline_asm", [], [], attributes)
+    first: dict[ir.Block, ir.Operation] = {}
+    for op in named(module, "llvm.call_intrinsic"):
+        if _multiplies(op):
+            first.setdefault(op.block, op)
+    for product in first.values():
+        with ir.InsertionPoint(product), product.location:
+            attributes = {
+                "asm_string": ir.StringAttr.get(_MULTIPLY),
+                "constraints": ir.StringAttr.get(_CLOBBERED),
+                "has_side_effects": ir.UnitAttr.get(),
+            }
+            ir.Operation.create("llvm.inline_asm", [], [], attributes)
 
 
 def _multiplies(intrinsic: ir.Operation) -> bool:
