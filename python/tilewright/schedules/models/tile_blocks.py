@@ -30,26 +30,29 @@ _STORE_CYCLES = 16
 """To store a tile to L1: a line a cycle."""
 _ARRIVALS = ((1 / 8, 32 / 0.93), (1 / 2, 32 / 0.65), (1, 32 / 0.28))
 """Shares of L2 that are touched between two uses of a tile, and the cycles in which it arrives then: what was measured."""
-_WAITED, _WAITED_FIRST = 0.65, 0.45
-"""Fitted to some 2800 blocks of 116 products, most of them random, on one core of a Granite Rapids server (2 MiB of L2; 2026-11-29), with
-`_MEMORY`, `_PACK_CYCLES`, `_AROUND`, `_SHORT_RUN` and `_HIDDEN`: the shares of what a tile takes longer than from L1 that the products wait
-for, and that they, and packing, wait for where a panel of B is met for the first time, in order. The block chosen so takes 1.09 times as
-long as the best that was measured, in the geometric mean; with what was fitted on Emerald Rapids before, 1.14."""
-_MEMORY = 0.7
+_WAITED, _WAITED_FIRST = 0.65, 0.4
+"""Fitted to some 3000 blocks of 200 products, most of them random, on one core of a Granite Rapids server (2 MiB of L2; 2026-11-29), with
+`_MEMORY`, `_PACK_CYCLES`, `_AROUND`, `_RUN_CYCLES`, `_KEPT`, `_SLICED` and `_HIDDEN`: the shares of what a tile takes longer than from L1
+that the products wait for, and that they, and packing, wait for where a panel of B is met for the first time, in order. The block chosen
+so takes 1.06 times as long as the best that was measured, in the geometric mean; with what was fitted on Emerald Rapids before, 1.11."""
+_MEMORY = 0.55
 """How many times as long as a tile of its level one takes that comes from memory for the first time."""
-_PACK_CYCLES, _TURN_CYCLES = 80, 200
+_PACK_CYCLES, _TURN_CYCLES = 20, 200
 """To pack a KiB: each line is loaded, shuffled with its neighbor in K, and stored. The same of a B that is stored column after column."""
 _AROUND = 3
 """Times a slice of B what is touched besides while it is packed: the rows that it is made of, and the next ones, which are prefetched."""
-_SHORT_RUN, _SHORT_COLUMN = 4, 50
-"""How many lines of B come from beyond L2 while the first one of a run does, along rows and along columns: those behind it are foreseen.
-Where a slice has whole rows, they are one run. In GFLOP/s of bf16: 64 x 2048 x 2048 in blocks of 512 and 256 columns, 256 deep, 609 and
-531."""
+_RUN_CYCLES, _COLUMN_CYCLES = 36, 180
+"""Until the first line of a run of B comes that L2 does not have, along rows and along columns: those behind it are foreseen. Where a slice
+has whole rows, they are one run. In GFLOP/s of bf16: 64 x 2048 x 2048 in blocks of 512 and 256 columns, 256 deep, 609 and 531."""
+_KEPT = 1.5
+"""Times L2, the bytes of all three operands from which on it begins to have lost B by the next call."""
+_SLICED = 1.05
+"""How many times as long a product takes that goes on with the sums of the slice of K before."""
 _UNEVEN = 1.25
 """How many times as long a product takes whose last slices are shorter than the others: its loops over K have ends that are computed.
 Measured on Emerald Rapids (2026-11-28), in GFLOP/s, slices that divide K and not: bf16 64 x 4096 x 4096 262 and 192, 96 x 640 x 2720 293
 and 237, u8 by i8 128 x 768 x 3072 704 and 551."""
-_HIDDEN, _FEW_PANELS = 0.8, 4
+_HIDDEN, _FEW_PANELS = 0.85, 4
 """Of the products of a few panels of A, all that there are, with a packed panel of B the share in which the next one comes from memory; and
 how many are few. Measured on Emerald Rapids (2026-11-28), one block of all rows and blocks of a tile's, in GFLOP/s: bf16 128 x 3072 x 768
 421 and 284, u8 by i8 128 x 768 x 3072 2034 and 1533, 64 x 4096 x 4096 860 and 691."""
@@ -288,12 +291,12 @@ def cycles(product: Product, block: Blocking, caches: Caches) -> float:
     memory_a = a * (from_memory * _MEMORY + again_a * (times_a - 1))
     memory_b = b * from_memory * times_b * _MEMORY
     if not product.b_packed:
-        beyond = max(from_memory - caches.arrival(caches.l2 / 2), 0)
-        memory_b += b * beyond * _MEMORY * (_SHORT_COLUMN if product.b_turned else _SHORT_RUN) * _LINE / nest.run
+        lost = max(1 - _KEPT * caches.l2 / (bytes_a + bytes_b + bytes_c), 0)
+        memory_b += lost * bytes_b / nest.run * (_COLUMN_CYCLES if product.b_turned else _RUN_CYCLES)
     if product.b_packed and 1 < rows <= _FEW_PANELS and nest.blocks[0] == 1:
         memory_b = max(memory_b - hot * _HIDDEN, 0)
-    uneven = _UNEVEN if nest.passes > 1 and product.k % block.kc else 1.0
-    return uneven * (hot + packing + memory_a + memory_b)
+    sliced = (_SLICED if nest.passes > 1 else 1.0) * (_UNEVEN if nest.passes > 1 and product.k % block.kc else 1.0)
+    return sliced * (hot + packing + memory_a + memory_b)
 
 
 def _waited(cycles: float, share: float) -> float:
