@@ -40,7 +40,7 @@ BESIDE = {
         "of two cores, which has 480 MiB of L3 and tells no model; 3.2 GHz, 28 GB/s from L3, 8 to 15 from memory. The medians of seven",
         "rounds in which all took turns (MKL 2026.2, oneDNN 3.12, jaxlib 0.10.2).",
         '"Before" is the commit before the units that stores of tiles need were kept awake, slices of B were prefetched by up to sixteen',
-        "rows, packed operands lay in huge pages, and blocks were chosen by what packing takes; measured by itself, in turn.",
+        "rows, packed operands lay in huge pages, and blocks were chosen by what packing takes; the better of two runs each, in turn.",
     ),
 }
 """AMX products beside other libraries, what `bench amx` wrote: percent of the measured peak, and times the rates of the others; both also
