@@ -143,6 +143,17 @@ def test_dynamic_extents():
         check(spec, arrays, kernel(*arrays))
 
 
+@pytest.mark.parametrize("precision", ["bf16x3", "bf16x6"])
+@pytest.mark.parametrize("k", [1, 16, 17, 37])
+def test_dynamic_extents_read_nothing_that_memory_held_before(precision, k):
+    kernel = compiled(tw.MatmulSpec(None, 24, tw.Dim(max=256), precision=precision))
+    before = tw.MatmulSpec(256, 256, 512, precision=precision)
+    compiled(before)(*(np.full_like(each, np.nan) for each in operands(before)))
+    spec = kernel.spec.at(13, 24, k)
+    arrays = operands(spec)
+    check(spec, arrays, kernel(*arrays))
+
+
 def test_the_loop_multiplies_pieces_and_splits_none():
     row = tw.targets.get("znver4")
     spec = tw.MatmulSpec(256, 256, 256, precision="bf16x6")

@@ -323,7 +323,13 @@ DiagnosedSilenceableFailure VectorizePadOp::applyToOne(transform::TransformRewri
   OpFoldResult columns = tensor::getMixedSize(rewriter, loc, pad.getSource(), 1);
   std::optional<uint64_t> trimmed = getTrimmed();
   Value existing = trimmed && !getConstantIntValue(columns) ? cast<Value>(columns) : Value();
+  int64_t read = getStep();
   Value used = trimmed == 1 ? existing : Value();
+  if (used && read > 1) { // What is multiplied in steps reads the last one whole.
+    AffineExpr column = rewriter.getAffineDimExpr(0);
+    used = getValueOrCreateConstantIndexOp(
+        rewriter, loc, affine::makeComposedFoldedAffineApply(rewriter, loc, column.ceilDiv(read) * read, columns));
+  }
   Value padding = paddingOf(rewriter, pad);
   PadCopy copy(rewriter, pad, padding, lanes, group, blockHeight, existing, used);
   if (getComputed())
@@ -363,8 +369,7 @@ DiagnosedSilenceableFailure VectorizePadOp::applyToOne(transform::TransformRewri
   }
   if (!masked && wholeRows != filledRows)
     result = copy.copyRows(result, groupedCount, valueOf(rows), RowSource::PartialGroup);
-  // What is multiplied in steps reads the last one whole: what buffers held before may be no numbers.
-  int64_t read = getStep();
+  // Likewise of rows: what buffers held before may be no numbers.
   bool complete = trimmed == 0 ? read <= step : isConstantIntValue(filledRows, type.getDimSize(0));
   if (!complete) {
     Value readRows = trimmed == 0 ? valueOf(rounded(row.ceilDiv(read) * read)) : allRows;
