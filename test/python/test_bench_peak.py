@@ -2,6 +2,7 @@
 """The peak and stream loops: what LLVM makes of them for each target, and that they run."""
 
 import os
+import resource
 from contextlib import closing
 from dataclasses import replace
 
@@ -119,6 +120,7 @@ def test_bandwidth_is_measured_for_each_level_with_sets_that_fit_it():
 
 def test_sets_fit_what_the_process_may_allocate(monkeypatch):
     machine = replace(targets.resolve("host"), l3=Cache(480 << 20, ways=16))
+    monkeypatch.setattr("resource.getrlimit", lambda _: (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
     assert working_sets(machine, 1)["memory"] == 960 << 20
     monkeypatch.setattr("resource.getrlimit", lambda _: (1 << 30, 1 << 30))
     assert working_sets(machine, 1)["memory"] == 256 << 20

@@ -50,7 +50,8 @@ def body(
             math_functions.expand(module.operation, target)
     run_passes(module, pipelines.to_llvm(), "llvm")
     tile_hints.pass_l1(module.operation, past_l1)
-    tile_hints.keep_awake(module.operation)
+    if tiles:
+        tile_hints.keep_awake(module.operation)
     unroll.hand_on(module)
     codegen.define(module, spec, target)
     if spec.c_type.bits == 8 and "avx512bw" in target.features:

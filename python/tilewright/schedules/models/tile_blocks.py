@@ -31,14 +31,15 @@ _STORE_CYCLES = 16
 _ARRIVALS = ((1 / 8, 32 / 0.93), (1 / 2, 32 / 0.65), (1, 32 / 0.28))
 """Shares of L2 that are touched between two uses of a tile, and the cycles in which it arrives then: what was measured."""
 _WAITED, _WAITED_FIRST = 0.65, 0.4
-"""Fitted to some 3000 blocks of 200 products, most of them random, on one core of a Granite Rapids server (2 MiB of L2; 2026-11-29), with
+"""Fitted to 2939 blocks of 200 products, most of them random, on one core of a Granite Rapids server (2 MiB of L2; 2026-11-29), with
 `_MEMORY`, `_PACK_CYCLES`, `_AROUND`, `_RUN_CYCLES`, `_KEPT`, `_SLICED` and `_HIDDEN`: the shares of what a tile takes longer than from L1
 that the products wait for, and that they, and packing, wait for where a panel of B is met for the first time, in order. The block chosen
 so takes 1.06 times as long as the best that was measured, in the geometric mean; with what was fitted on Emerald Rapids before, 1.11."""
 _MEMORY = 0.55
 """How many times as long as a tile of its level one takes that comes from memory for the first time."""
 _PACK_CYCLES, _TURN_CYCLES = 20, 200
-"""To pack a KiB: each line is loaded, shuffled with its neighbor in K, and stored. The same of a B that is stored column after column."""
+"""To pack a KiB: each line is loaded, shuffled with its neighbor in K, and stored. The same of a B that is stored column after
+column: the most that was tried, which fitted best."""
 _AROUND = 3
 """Times a slice of B what is touched besides while it is packed: the rows that it is made of, and the next ones, which are prefetched."""
 _RUN_CYCLES, _COLUMN_CYCLES = 36, 180
@@ -295,7 +296,8 @@ def cycles(product: Product, block: Blocking, caches: Caches) -> float:
         memory_b += lost * bytes_b / nest.run * (_COLUMN_CYCLES if product.b_turned else _RUN_CYCLES)
     if product.b_packed and 1 < rows <= _FEW_PANELS and nest.blocks[0] == 1:
         memory_b = max(memory_b - hot * _HIDDEN, 0)
-    sliced = (_SLICED if nest.passes > 1 else 1.0) * (_UNEVEN if nest.passes > 1 and product.k % block.kc else 1.0)
+    uneven = _UNEVEN if product.k % block.kc else 1.0
+    sliced = _SLICED * uneven if nest.passes > 1 else 1.0
     return sliced * (hot + packing + memory_a + memory_b)
 
 
