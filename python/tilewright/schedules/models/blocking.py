@@ -161,7 +161,7 @@ def _packed_tile(spec: MatmulSpec, target: Target, m: int, *, lanes: int = 0, nr
     if dot.is_tile:
         return tiles.block(m, spec.n, nr=nr, products=spec.products)
     core = at_width(target, spec.acc_type, lanes or target.lanes(spec.acc_type))
-    ahead = strips_of_a.wanted(spec, target, panel_bytes(spec, target))
+    ahead = strips_of_a.reads_ahead(spec, target)
     given = {
         "lanes": lanes,
         "fused": dot.adds,
@@ -197,7 +197,8 @@ def packed_blocking(spec: MatmulSpec, target: Target, *, stands_for_open: bool =
     mr, nr = _packed_tile(spec, target, _MANY_ROWS if spec.b_packed or in_rows else spec.m, lanes=lanes)
     deep = lone_panel.depth(spec, target, nr)
     in_place = deep > 0 and not stands_for_open and lone_panel.may_read_a(spec, target)
-    strips = not (in_place or deep) and strips_of_a.wanted(spec, target, element_bytes)
+    ahead = not (in_place or deep) and strips_of_a.reads_ahead(spec, target)
+    strips = ahead and strips_of_a.wanted(spec, target, element_bytes)
     few = _is_strip(spec, target) and not (spec.b_packed or spec.deterministic)
     deepest = strips_of_a.depth(element_bytes, few=few)
     kc = even(spec.k, deepest) if strips else _packed_depth(spec, target, (mr, nr), element_bytes)
@@ -236,6 +237,10 @@ def packed_blocking(spec: MatmulSpec, target: Target, *, stands_for_open: bool =
     # A block of all rows of A is read where it lies.
     mc = most_of(spec.m) if in_place else rows_of_a(spec, target, depth_bytes, mr)
     sizes = Blocking(mr=mr, nr=nr, mc=mc, nc=nc, kc=kc)
+    if ahead:
+        sizes = replace(sizes, rows_ahead=strips_of_a.steps_ahead(target))
+        if spec.fused and not stands_for_open:
+            return strips_of_a.whole(sizes, spec, target, depth_bytes)
     if not stands_for_open:
         sizes = unrolling.unrolled(sizes, spec, target)
     if spec.has_rows:

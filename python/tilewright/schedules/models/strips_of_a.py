@@ -28,11 +28,28 @@ _LEAST_COLUMNS = 256
 """Columns of such a block, at least, for which a strip is packed; threads have at least as many each to have blocks of their own."""
 
 
+_A_LIMIT = 64 << 20
+"""Bytes of A that are packed at once at most, where each panel of B meets all of them: they come in order, from wherever they are."""
+
+
+def reads_ahead(spec: MatmulSpec, target: Target) -> bool:
+    """Whether panels of B are prefetched some rows ahead of their use, in strips of A or in other blocks."""
+    return bool(target.rows_ahead) and not (spec.dynamic or spec.has_rows)
+
+
 def wanted(spec: MatmulSpec, target: Target, element_bytes: int) -> bool:
-    """Whether packed operands are to have these blocks: where K can be cut, or is so short that a block has some columns."""
-    if not target.rows_ahead or spec.dynamic or spec.has_rows:
+    """Whether packed operands are to have these blocks: where K can be cut, or is so short that a block has some columns.
+
+    A B that comes packed passes by once, as elsewhere: blocks of it and the next ones are more than L2 has room for.
+    """
+    if spec.b_packed or not reads_ahead(spec, target):
         return False
     return not spec.fused or most(spec.k) * element_bytes * _LEAST_COLUMNS <= target.l2.bytes * _SHARE
+
+
+def steps_ahead(target: Target) -> int:
+    """How many rows ahead of their use those of panels are prefetched."""
+    return _FURTHER * target.rows_ahead
 
 
 def depth(element_bytes: int, *, few: bool) -> int:
@@ -45,7 +62,15 @@ def blocks(spec: MatmulSpec, target: Target, tile: tuple[int, int, int], element
     mr, nr, kc = tile
     held = int(target.l2.bytes * (_FEW_SHARE if few else _SHARE)) // spec.products
     nc = even(spec.n, held // (kc * element_bytes), nr)
-    return Blocking(mr=mr, nr=nr, mc=min(mr, max(spec.m, 1)), nc=nc, kc=kc, rows_ahead=_FURTHER * target.rows_ahead)
+    return Blocking(mr=mr, nr=nr, mc=min(mr, max(spec.m, 1)), nc=nc, kc=kc, rows_ahead=steps_ahead(target))
+
+
+def whole(sizes: Blocking, spec: MatmulSpec, target: Target, row_bytes: int) -> Blocking:
+    """The sizes of a product that is fused with more, and has no strips: all rows of A, each of so many bytes, meet a panel of B."""
+    mc = even(spec.m, max(_A_LIMIT // row_bytes, 1), sizes.mr)
+    held = int(target.l2.bytes * _SHARE) // spec.products
+    nc = sizes.nc if spec.b_packed else even(spec.n, held // row_bytes, sizes.nr)
+    return replace(sizes, mc=mc, nc=nc)
 
 
 def are(sizes: Blocking, m: int) -> bool:
