@@ -14,9 +14,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from math import prod
 
-from tilewright.build.usedef import body, in_block, is_inside, replace
+from tilewright.build.usedef import body, definition, in_block, is_inside, replace
 from tilewright.lowering.passes import privatization, races
-from tilewright.lowering.passes.slices import accesses, at_most
+from tilewright.lowering.passes.slices import accesses, at_most, constant, linear
 from tilewright.mlir import ir
 from tilewright.mlir.dialects import arith, func, memref, scf
 
@@ -306,10 +306,20 @@ def _leave_to_first(part: ir.Value, ops: Sequence[ir.Operation], before: ir.Oper
 
 def _extent(loop: ir.Operation) -> Extent:
     """How far a loop runs at most; once where that cannot be told."""
-    start, end, step = (at_most(bound) for bound in list(loop.operands)[:3])
-    if end is None or not step:
-        return Extent(1, step or 1)
-    return Extent(max(1, -(-(end - (start or 0)) // step)), step)
+    start, end = list(loop.operands)[:2]
+    step, span = at_most(loop.operands[2]), _span(start, end)
+    return Extent(1 if span is None or not step else max(1, -(-span // step)), step or 1)
+
+
+def _span(start: ir.Value, end: ir.Value) -> int | None:
+    """How far an index is from another one at most, or None when that cannot be told; in strips of a loop, by their length."""
+    smaller = definition(end)
+    if smaller is not None and smaller.name == "arith.minui":
+        return min((each for each in (_span(start, of) for of in smaller.operands) if each is not None), default=None)
+    apart, most = linear(end) + linear(start).times(-1), at_most(end)
+    if not apart.terms:
+        return apart.constant
+    return None if most is None else most - (constant(start) or 0)
 
 
 def _work(op: ir.Operation) -> int:

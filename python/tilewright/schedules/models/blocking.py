@@ -198,10 +198,11 @@ def packed_blocking(spec: MatmulSpec, target: Target, *, stands_for_open: bool =
     deep = lone_panel.depth(spec, target, nr)
     in_place = deep > 0 and not stands_for_open and lone_panel.may_read_a(spec, target)
     ahead = not (in_place or deep) and strips_of_a.reads_ahead(spec, target)
-    strips = ahead and strips_of_a.wanted(spec, target, element_bytes)
     few = _is_strip(spec, target) and not (spec.b_packed or spec.deterministic)
-    deepest = strips_of_a.depth(element_bytes, few=few)
-    kc = even(spec.k, deepest) if strips else _packed_depth(spec, target, (mr, nr), element_bytes)
+    if ahead and not spec.b_packed and strips_of_a.wanted(spec, target, element_bytes):
+        kc = even(spec.k, strips_of_a.depth(element_bytes, few=few))
+    else:
+        kc = _packed_depth(spec, target, (mr, nr), element_bytes)
     if in_place or (spec.b_packed and deep):
         kc = deep
     if spec.fused:  # The sums stay in registers over all of K.
@@ -220,7 +221,7 @@ def packed_blocking(spec: MatmulSpec, target: Target, *, stands_for_open: bool =
     # A padded C of one tile would take the place of a panel of B of its shape. Tile registers' are of other types.
     if spec.b_packed and mr == kc:
         mr -= dot.rows  # a whole number of the instruction's rows, or it would take another one, and other panels
-    if strips:
+    if ahead:
         return strips_of_a.blocks(spec, target, (mr, nr, kc), element_bytes, few=few)
     last = target.l3 or target.l2
     b_bytes = min(int(last.bytes * _B_SHARE), B_BLOCK_LIMIT, _TIMES_L2 * target.l2.bytes)
@@ -237,10 +238,6 @@ def packed_blocking(spec: MatmulSpec, target: Target, *, stands_for_open: bool =
     # A block of all rows of A is read where it lies.
     mc = most_of(spec.m) if in_place else rows_of_a(spec, target, depth_bytes, mr)
     sizes = Blocking(mr=mr, nr=nr, mc=mc, nc=nc, kc=kc)
-    if ahead:
-        sizes = replace(sizes, rows_ahead=strips_of_a.steps_ahead(target))
-        if spec.fused and not stands_for_open:
-            return strips_of_a.whole(sizes, spec, target, depth_bytes)
     if not stands_for_open:
         sizes = unrolling.unrolled(sizes, spec, target)
     if spec.has_rows:
@@ -555,7 +552,7 @@ def widened(blocking: Blocking, spec: MatmulSpec, threads: int) -> Blocking:
     """
     if threads == 1:
         return blocking
-    if strips_of_a.are(blocking, most_of(spec.m)):
+    if strips_of_a.are(blocking, most_of(spec.m)) or strips_of_a.pay_shared(blocking, spec, threads):
         return strips_of_a.for_threads(blocking, spec, threads)
     mc = blocking.mc if blocking.mc >= spec.m else even(spec.m, blocking.mc * threads, blocking.mr)
     return replace(blocking, mc=mc, threads=threads)

@@ -176,7 +176,7 @@ def _packed_mc(spec: MatmulSpec, target: Target, sizes: Blocking) -> Options:
     row_bytes = max(sizes.kc * blocking.panel_bytes(spec, target), 1)
     usual = blocking.rows_of_a(spec, target, row_bytes, sizes.mr)
     found = [(even(int(spec.m), max(int(usual * share), 1), sizes.mr),) for share in _SHARES]
-    strips = strips_of_a.wanted(spec, target, blocking.panel_bytes(spec, target)) and sizes.mr < spec.m
+    strips = strips_of_a.reads_ahead(spec, target) and sizes.mr < spec.m
     return [*found, (sizes.mr,)] if strips else found
 
 

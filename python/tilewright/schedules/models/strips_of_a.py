@@ -28,8 +28,14 @@ _LEAST_COLUMNS = 256
 """Columns of such a block, at least, for which a strip is packed; threads have at least as many each to have blocks of their own."""
 
 
+_MANY_ROWS, _SMALL_B = 512, 1 / 4
+"""Rows from which on a B that comes packed meets strips, and the part of L2 up to which it always does. Measured on Granite Rapids
+(2026-11-29), f32, from caches and from memory, times the speed of blocks of A in L2: 1536 x 384 x 4096 1.10, 1.12; 1024 x 2048 x 2048
+0.96, 0.96; on two threads 1024 x 3072 x 4096 1.20, 1.21, 256 x 256 x 768 1.22, 1.12; but 128 x 2048 x 128 0.94, 0.86, 24 x 4096 x 384
+0.76, 0.82."""
 _A_LIMIT = 64 << 20
-"""Bytes of A that are packed at once at most, where each panel of B meets all of them: they come in order, from wherever they are."""
+"""Bytes of A that are packed at once at most, where each panel of B meets all of them: they come in order, from wherever they are.
+Measured there, fused, with all rows at once and with what half of L2 holds: 768 x 3072 x 3072 1.14, 4096 x 512 x 3072 1.15."""
 
 
 def reads_ahead(spec: MatmulSpec, target: Target) -> bool:
@@ -40,16 +46,14 @@ def reads_ahead(spec: MatmulSpec, target: Target) -> bool:
 def wanted(spec: MatmulSpec, target: Target, element_bytes: int) -> bool:
     """Whether packed operands are to have these blocks: where K can be cut, or is so short that a block has some columns.
 
-    A B that comes packed passes by once, as elsewhere: blocks of it and the next ones are more than L2 has room for.
+    Few rows do not meet a B that comes packed so: its blocks and the next ones, which come meanwhile, are more than L2 has room for, and
+    each is met once for each strip. Where they pass by a block of A, each panel is met once.
     """
-    if spec.b_packed or not reads_ahead(spec, target):
+    short = most(spec.k) * element_bytes * _LEAST_COLUMNS <= target.l2.bytes * _SHARE
+    if not reads_ahead(spec, target) or (spec.fused and not short):
         return False
-    return not spec.fused or most(spec.k) * element_bytes * _LEAST_COLUMNS <= target.l2.bytes * _SHARE
-
-
-def steps_ahead(target: Target) -> int:
-    """How many rows ahead of their use those of panels are prefetched."""
-    return _FURTHER * target.rows_ahead
+    few = most(spec.m) < _MANY_ROWS and most(spec.n) * most(spec.k) * element_bytes > target.l2.bytes * _SMALL_B
+    return not (spec.b_packed and few)
 
 
 def depth(element_bytes: int, *, few: bool) -> int:
@@ -58,24 +62,37 @@ def depth(element_bytes: int, *, few: bool) -> int:
 
 
 def blocks(spec: MatmulSpec, target: Target, tile: tuple[int, int, int], element_bytes: int, *, few: bool) -> Blocking:
-    """The sizes for a register tile of rows and columns, and a depth; the rest as for `depth`."""
+    """The sizes for a register tile of rows and columns, and a depth, of panels that are read ahead; the rest as for `depth`.
+
+    A block of A has the rows of a strip where these are wanted, those that half of L2 holds elsewhere, and all where sums wait in registers
+    for a deep K: panels of B, which are large then, would come from beyond L2 for each block again.
+    """
     mr, nr, kc = tile
-    held = int(target.l2.bytes * (_FEW_SHARE if few else _SHARE)) // spec.products
-    nc = even(spec.n, held // (kc * element_bytes), nr)
-    return Blocking(mr=mr, nr=nr, mc=min(mr, max(spec.m, 1)), nc=nc, kc=kc, rows_ahead=steps_ahead(target))
-
-
-def whole(sizes: Blocking, spec: MatmulSpec, target: Target, row_bytes: int) -> Blocking:
-    """The sizes of a product that is fused with more, and has no strips: all rows of A, each of so many bytes, meet a panel of B."""
-    mc = even(spec.m, max(_A_LIMIT // row_bytes, 1), sizes.mr)
-    held = int(target.l2.bytes * _SHARE) // spec.products
-    nc = sizes.nc if spec.b_packed else even(spec.n, held // row_bytes, sizes.nr)
-    return replace(sizes, mc=mc, nc=nc)
+    strips, row = wanted(spec, target, element_bytes), kc * element_bytes
+    held = int(target.l2.bytes * (_FEW_SHARE if few and strips else _SHARE))
+    nc = even(spec.n, held // spec.products // row, nr)
+    if strips:
+        mc = min(mr, max(spec.m, 1))
+    else:
+        mc = even(spec.m, max((_A_LIMIT if spec.fused else held) // row, 1), mr)
+    return Blocking(mr=mr, nr=nr, mc=mc, nc=nc, kc=kc, rows_ahead=_FURTHER * target.rows_ahead)
 
 
 def are(sizes: Blocking, m: int) -> bool:
     """Whether a strategy's sizes for m rows are such ones."""
     return sizes.mc <= sizes.mr and sizes.mc < m
+
+
+def pay_shared(sizes: Blocking, spec: MatmulSpec, threads: int) -> bool:
+    """Whether several threads, each with strips of its own, meet a packed B sooner than with panels of their own.
+
+    A block of A that all of them have packed goes from core to core: where each has few panels, or as many rows as pay alone. On two threads
+    of Granite Rapids, f32, in GFLOP/s, strips and panels: 48 x 256 x 768 291 and 198, 96 x 384 x 768 311 and 252, 384 x 2304 x 1536 323 and
+    258; but 128 x 4096 x 512 277 and 308, 24 x 4096 x 256 235 and 290.
+    """
+    wide = sizes.nc >= min(_LEAST_COLUMNS, most(spec.n))
+    many = threads * most(spec.m) >= _MANY_ROWS or most(spec.n) < threads * _LEAST_COLUMNS
+    return bool(spec.b_packed and sizes.rows_ahead and wide and many)
 
 
 def for_threads(sizes: Blocking, spec: MatmulSpec, threads: int) -> Blocking:
@@ -86,6 +103,6 @@ def for_threads(sizes: Blocking, spec: MatmulSpec, threads: int) -> Blocking:
     """
     n = most(spec.n)
     if spec.b_packed or n < threads * _LEAST_COLUMNS:
-        return replace(sizes, threads=threads)
+        return replace(sizes, mc=min(sizes.mr, max(spec.m, 1)), threads=threads)
     count = ceil_div(ceil_div(n, sizes.nc), threads) * threads
     return replace(sizes, nc=ceil_div(ceil_div(n, count), sizes.nr) * sizes.nr, threads=threads)
