@@ -95,6 +95,51 @@ def test_a_b_packed_by_a_dynamic_kernel_has_the_blocks_of_static_ones(rows):
     assert blocks == {(static.nc, static.kc)}
 
 
+@pytest.mark.parametrize(
+    ("shape", "are"),
+    [((130, 2000, 800), False), ((24, 3072, 768), False), ((600, 2000, 800), True), ((130, 200, 300), True)],
+    ids=str,
+)
+def test_few_rows_meet_each_panel_of_a_packed_b_once(shape, are):
+    """Panels then pass by a block of A; a B of a part of L2 waits there all the same."""
+    spec = tw.MatmulSpec(*shape, b_packed=True)
+    sizes = packed_blocking(spec, CASCADE_LAKE)
+    assert strips_of_a.are(sizes, spec.m) == are
+    assert sizes.rows_ahead > 0
+    assert sizes.mc * sizes.kc * 4 <= L2 / 2 + sizes.mr * sizes.kc * 4
+
+
+@pytest.mark.parametrize("b_packed", [False, True])
+def test_all_rows_meet_a_panel_as_deep_as_k(b_packed):
+    """And no more of them than are packed at once."""
+    spec = tw.MatmulSpec(700, 500, 3000, epilogue=(tw.relu(),), b_packed=b_packed)
+    sizes = packed_blocking(spec, CASCADE_LAKE)
+    assert (sizes.mc >= spec.m, sizes.kc, sizes.rows_ahead > 0) == (True, spec.k, True)
+    many = packed_blocking(replace(spec, m=100_000), CASCADE_LAKE)
+    assert many.mc * many.kc * 4 <= 64 << 20
+
+
+@pytest.mark.parametrize(
+    ("shape", "are"), [((48, 256, 768), True), ((300, 2304, 1536), True), ((24, 4096, 256), False)], ids=str
+)
+def test_threads_meet_a_packed_b_in_strips_of_their_own(shape, are):
+    """Where each has few panels, or many rows; the format of B stays."""
+    spec = tw.MatmulSpec(*shape, b_packed=True)
+    one = packed_blocking(spec, CASCADE_LAKE)
+    shared = widened(one, spec, 2)
+    assert strips_of_a.are(shared, spec.m) == are
+    assert (shared.nr, shared.nc, shared.kc) == (one.nr, one.nc, one.kc)
+
+
+def test_loops_in_strips_count_as_much_work_as_they_do():
+    """A loop over K in strips ends where the next one begins: threads share what is around it."""
+    spec = tw.MatmulSpec(24, 512, 768, b_packed=True)
+    sizes = {"mr": 6, "nr": 64, "mc": 24, "nc": 512, "kc": 384, "rows_ahead": 8}
+    plan = make.make(spec, CASCADE_LAKE, "packed", sizes, threads=2)
+    text = stages.build(spec, plan=plan, target=CASCADE_LAKE, until="bufferized").texts["bufferized"]
+    assert text.count("omp.parallel") == 1
+
+
 def test_the_depth_of_a_deterministic_product_depends_on_k_alone():
     depths = {packed_blocking(tw.MatmulSpec(m, 900, 800, deterministic=True), CASCADE_LAKE).kc for m in (40, 130, 2000)}
     assert len(depths) == 1

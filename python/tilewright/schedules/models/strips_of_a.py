@@ -71,10 +71,8 @@ def blocks(spec: MatmulSpec, target: Target, tile: tuple[int, int, int], element
     strips, row = wanted(spec, target, element_bytes), kc * element_bytes
     held = int(target.l2.bytes * (_FEW_SHARE if few and strips else _SHARE))
     nc = even(spec.n, held // spec.products // row, nr)
-    if strips:
-        mc = min(mr, max(spec.m, 1))
-    else:
-        mc = even(spec.m, max((_A_LIMIT if spec.fused else held) // row, 1), mr)
+    rows = max((_A_LIMIT if spec.fused else held) // row, 1)
+    mc = min(mr, max(spec.m, 1)) if strips else even(spec.m, rows, mr)
     return Blocking(mr=mr, nr=nr, mc=mc, nc=nc, kc=kc, rows_ahead=_FURTHER * target.rows_ahead)
 
 
@@ -86,9 +84,9 @@ def are(sizes: Blocking, m: int) -> bool:
 def pay_shared(sizes: Blocking, spec: MatmulSpec, threads: int) -> bool:
     """Whether several threads, each with strips of its own, meet a packed B sooner than with panels of their own.
 
-    A block of A that all of them have packed goes from core to core: where each has few panels, or as many rows as pay alone. On two threads
-    of Granite Rapids, f32, in GFLOP/s, strips and panels: 48 x 256 x 768 291 and 198, 96 x 384 x 768 311 and 252, 384 x 2304 x 1536 323 and
-    258; but 128 x 4096 x 512 277 and 308, 24 x 4096 x 256 235 and 290.
+    That is where each has few panels, or many rows: a block of A that all of them have packed goes from core to core. Measured on two
+    threads of Granite Rapids (2026-11-29), f32, in GFLOP/s, strips and panels: 48 x 256 x 768 291 and 198, 96 x 384 x 768 311 and 252,
+    384 x 2304 x 1536 323 and 258; but 128 x 4096 x 512 277 and 308, 24 x 4096 x 256 235 and 290.
     """
     wide = sizes.nc >= min(_LEAST_COLUMNS, most(spec.n))
     many = threads * most(spec.m) >= _MANY_ROWS or most(spec.n) < threads * _LEAST_COLUMNS
