@@ -26,16 +26,13 @@ _FURTHER = 2
 """Times as far ahead as rows that lie apart: panels follow each other. f32 384 x 1024 x 1024 so 122, and as far 119 GFLOP/s."""
 _LEAST_COLUMNS = 256
 """Columns of such a block, at least, for which a strip is packed; threads have at least as many each to have blocks of their own."""
-
-
 _MANY_ROWS, _SMALL_B = 512, 1 / 4
 """Rows from which on a B that comes packed meets strips, and the part of L2 up to which it always does. Measured on Granite Rapids
-(2026-11-29), f32, from caches and from memory, times the speed of blocks of A in L2: 1536 x 384 x 4096 1.10, 1.12; 1024 x 2048 x 2048
-0.96, 0.96; on two threads 1024 x 3072 x 4096 1.20, 1.21, 256 x 256 x 768 1.22, 1.12; but 128 x 2048 x 128 0.94, 0.86, 24 x 4096 x 384
-0.76, 0.82."""
+(2026-11-29), f32, from caches, times the speed of blocks of A in L2: 1536 x 384 x 4096 1.10, 1536 x 1000 x 4096 1.04, 1024 x 2048 x 2048
+0.96; 96 x 128 x 384 1.08, 512 x 256 x 256 1.04, 2048 x 2048 x 64 with an epilogue 1.16; but 128 x 2048 x 128 0.94, 24 x 4096 x 384 0.76."""
 _A_LIMIT = 64 << 20
 """Bytes of A that are packed at once at most, where each panel of B meets all of them: they come in order, from wherever they are.
-Measured there, fused, with all rows at once and with what half of L2 holds: 768 x 3072 x 3072 1.14, 4096 x 512 x 3072 1.15."""
+Measured there, with an epilogue, times the speed of what half of L2 holds: 768 x 3072 x 3072 1.18, 4096 x 512 x 3072 1.16."""
 
 
 def reads_ahead(spec: MatmulSpec, target: Target) -> bool:
@@ -89,7 +86,7 @@ def pay_shared(sizes: Blocking, spec: MatmulSpec, threads: int) -> bool:
     384 x 2304 x 1536 323 and 258; but 128 x 4096 x 512 277 and 308, 24 x 4096 x 256 235 and 290.
     """
     wide = sizes.nc >= min(_LEAST_COLUMNS, most(spec.n))
-    many = threads * most(spec.m) >= _MANY_ROWS or most(spec.n) < threads * _LEAST_COLUMNS
+    many = 2 * most(spec.m) >= _MANY_ROWS or most(spec.n) < threads * _LEAST_COLUMNS
     return bool(spec.b_packed and sizes.rows_ahead and wide and many)
 
 
