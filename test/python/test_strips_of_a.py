@@ -119,6 +119,18 @@ def test_all_rows_meet_a_panel_as_deep_as_k(b_packed):
     assert many.mc * many.kc * 4 <= 64 << 20
 
 
+@pytest.mark.parametrize("b_packed", [False, True])
+def test_a_dynamic_kernel_packs_no_rows_for_few_columns(b_packed):
+    """It packs A for each block of B: those are then as wide as elsewhere, and in the format of static kernels."""
+    epilogue = (tw.relu(),)
+    spec = tw.MatmulSpec(None, 500, 3000, epilogue=epilogue, b_packed=b_packed)
+    *_, last = (each.plan.parameters for each in make.make(spec, CASCADE_LAKE).cases if each.plan.parameters)
+    assert last.mc * last.kc * 4 <= L2
+    assert last.nc >= 256
+    if b_packed:
+        assert last.nc == packed_blocking(replace(spec, m=100), CASCADE_LAKE).nc
+
+
 @pytest.mark.parametrize(
     ("shape", "are"), [((48, 256, 768), True), ((300, 2304, 1536), True), ((24, 4096, 256), False)], ids=str
 )

@@ -221,7 +221,7 @@ def packed_blocking(spec: MatmulSpec, target: Target, *, stands_for_open: bool =
     # A padded C of one tile would take the place of a panel of B of its shape. Tile registers' are of other types.
     if spec.b_packed and mr == kc:
         mr -= dot.rows  # a whole number of the instruction's rows, or it would take another one, and other panels
-    if ahead:
+    if ahead and strips_of_a.cuts_k(spec, target, element_bytes):
         return strips_of_a.blocks(spec, target, (mr, nr, kc), element_bytes, few=few)
     last = target.l3 or target.l2
     b_bytes = min(int(last.bytes * _B_SHARE), B_BLOCK_LIMIT, _TIMES_L2 * target.l2.bytes)
@@ -238,6 +238,8 @@ def packed_blocking(spec: MatmulSpec, target: Target, *, stands_for_open: bool =
     # A block of all rows of A is read where it lies.
     mc = most_of(spec.m) if in_place else rows_of_a(spec, target, depth_bytes, mr)
     sizes = Blocking(mr=mr, nr=nr, mc=mc, nc=nc, kc=kc)
+    if ahead:
+        return strips_of_a.as_deep_as_k(sizes, spec, target, depth_bytes, is_open=stands_for_open)
     if not stands_for_open:
         sizes = unrolling.unrolled(sizes, spec, target)
     if spec.has_rows:

@@ -40,17 +40,19 @@ def reads_ahead(spec: MatmulSpec, target: Target) -> bool:
     return bool(target.rows_ahead) and not (spec.dynamic or spec.has_rows)
 
 
+def cuts_k(spec: MatmulSpec, target: Target, element_bytes: int) -> bool:
+    """Whether K can be cut, or is so short that a block of B as deep as K has some columns."""
+    return not spec.fused or most(spec.k) * element_bytes * _LEAST_COLUMNS <= target.l2.bytes * _SHARE
+
+
 def wanted(spec: MatmulSpec, target: Target, element_bytes: int) -> bool:
-    """Whether packed operands are to have these blocks: where K can be cut, or is so short that a block has some columns.
+    """Whether packed operands are to have these blocks: where panels are read ahead, and `cuts_k`.
 
     Few rows do not meet a B that comes packed so: its blocks and the next ones, which come meanwhile, are more than L2 has room for, and
     each is met once for each strip. Where they pass by a block of A, each panel is met once.
     """
-    short = most(spec.k) * element_bytes * _LEAST_COLUMNS <= target.l2.bytes * _SHARE
-    if not reads_ahead(spec, target) or (spec.fused and not short):
-        return False
     few = most(spec.m) < _MANY_ROWS and most(spec.n) * most(spec.k) * element_bytes > target.l2.bytes * _SMALL_B
-    return not (spec.b_packed and few)
+    return reads_ahead(spec, target) and cuts_k(spec, target, element_bytes) and not (spec.b_packed and few)
 
 
 def depth(element_bytes: int, *, few: bool) -> int:
@@ -59,18 +61,30 @@ def depth(element_bytes: int, *, few: bool) -> int:
 
 
 def blocks(spec: MatmulSpec, target: Target, tile: tuple[int, int, int], element_bytes: int, *, few: bool) -> Blocking:
-    """The sizes for a register tile of rows and columns, and a depth, of panels that are read ahead; the rest as for `depth`.
+    """The sizes for a register tile of rows and columns, and a depth, where `cuts_k`; the rest as for `depth`.
 
-    A block of A has the rows of a strip where these are wanted, those that half of L2 holds elsewhere, and all where sums wait in registers
-    for a deep K: panels of B, which are large then, would come from beyond L2 for each block again.
+    A block of A has the rows of a strip where these are wanted, and those that half of L2 holds elsewhere.
     """
     mr, nr, kc = tile
     strips, row = wanted(spec, target, element_bytes), kc * element_bytes
     held = int(target.l2.bytes * (_FEW_SHARE if few and strips else _SHARE))
     nc = even(spec.n, held // spec.products // row, nr)
-    rows = max((_A_LIMIT if spec.fused else held) // row, 1)
-    mc = min(mr, max(spec.m, 1)) if strips else even(spec.m, rows, mr)
+    mc = min(mr, max(spec.m, 1)) if strips else even(spec.m, max(held // row, 1), mr)
     return Blocking(mr=mr, nr=nr, mc=mc, nc=nc, kc=kc, rows_ahead=_FURTHER * target.rows_ahead)
+
+
+def as_deep_as_k(sizes: Blocking, spec: MatmulSpec, target: Target, row_bytes: int, *, is_open: bool) -> Blocking:
+    """The sizes where sums wait in registers for a deep K, with panels of rows of so many bytes, that are read ahead.
+
+    All rows of A, packed once, meet each panel of B, which would come from beyond L2 for each block of A again. Where products of any
+    number of rows are meant, A is packed for each block of B, and the blocks stay.
+    """
+    sizes = replace(sizes, rows_ahead=_FURTHER * target.rows_ahead)
+    if is_open:
+        return sizes
+    held = int(target.l2.bytes * _SHARE) // spec.products
+    nc = sizes.nc if spec.b_packed else even(spec.n, held // row_bytes, sizes.nr)
+    return replace(sizes, mc=even(spec.m, max(_A_LIMIT // row_bytes, 1), sizes.mr), nc=nc)
 
 
 def are(sizes: Blocking, m: int) -> bool:
