@@ -116,7 +116,8 @@ def test_all_rows_meet_a_panel_as_deep_as_k(b_packed):
     sizes = packed_blocking(spec, CASCADE_LAKE)
     assert (sizes.mc >= spec.m, sizes.kc, sizes.rows_ahead > 0) == (True, spec.k, True)
     many = packed_blocking(replace(spec, m=100_000), CASCADE_LAKE)
-    assert many.mc * many.kc * 4 <= 64 << 20
+    assert many.mc * many.kc * 4 <= L2
+    assert many.nc >= sizes.nc
 
 
 @pytest.mark.parametrize("b_packed", [False, True])
@@ -140,6 +141,12 @@ def test_threads_meet_a_packed_b_in_strips_of_their_own(shape, are):
     shared = widened(one, spec, 2)
     assert strips_of_a.are(shared, spec.m) == are
     assert (shared.nr, shared.nc, shared.kc) == (one.nr, one.nc, one.kc)
+
+
+def test_threads_take_no_strips_by_blocks_that_l2_does_not_hold():
+    spec = tw.MatmulSpec(512, 768, 3072, b_packed=True, epilogue=(tw.relu(),))
+    for target in (CASCADE_LAKE, get("sapphirerapids")):
+        assert not strips_of_a.are(widened(packed_blocking(spec, target), spec, 2), spec.m)
 
 
 def test_loops_in_strips_count_as_much_work_as_they_do():

@@ -30,6 +30,8 @@ _MANY_ROWS, _SMALL_B = 512, 1 / 4
 """Rows from which on a B that comes packed meets strips, and the part of L2 up to which it always does. Measured on Granite Rapids
 (2026-11-29), f32, from caches, times the speed of blocks of A in L2: 1536 x 384 x 4096 1.10, 1536 x 1000 x 4096 1.04, 1024 x 2048 x 2048
 0.96; 96 x 128 x 384 1.08, 512 x 256 x 256 1.04, 2048 x 2048 x 64 with an epilogue 1.16; but 128 x 2048 x 128 0.94, 24 x 4096 x 384 0.76."""
+_B_LIMIT = 5 << 18
+"""Bytes of a block of B that strips of threads meet, at most: a block as deep as K, with an epilogue, may be more than L2 holds."""
 _A_LIMIT = 64 << 20
 """Bytes of A that are packed at once at most, where each panel of B meets all of them: they come in order, from wherever they are.
 Measured there, with an epilogue, times the speed of what half of L2 holds: 768 x 3072 x 3072 1.18, 4096 x 512 x 3072 1.16."""
@@ -77,14 +79,14 @@ def as_deep_as_k(sizes: Blocking, spec: MatmulSpec, target: Target, row_bytes: i
     """The sizes where sums wait in registers for a deep K, with panels of rows of so many bytes, that are read ahead.
 
     All rows of A, packed once, meet each panel of B, which would come from beyond L2 for each block of A again. Where products of any
-    number of rows are meant, A is packed for each block of B, and the blocks stay.
+    number of rows are meant, or so many that A is cut, A is packed for each block of B, and the blocks stay.
     """
     sizes = replace(sizes, rows_ahead=_FURTHER * target.rows_ahead)
-    if is_open:
+    if is_open or most(spec.m) * row_bytes > _A_LIMIT:
         return sizes
     held = int(target.l2.bytes * _SHARE) // spec.products
     nc = sizes.nc if spec.b_packed else even(spec.n, held // row_bytes, sizes.nr)
-    return replace(sizes, mc=even(spec.m, max(_A_LIMIT // row_bytes, 1), sizes.mr), nc=nc)
+    return replace(sizes, mc=even(spec.m, max(spec.m, 1), sizes.mr), nc=nc)
 
 
 def are(sizes: Blocking, m: int) -> bool:
@@ -99,7 +101,7 @@ def pay_shared(sizes: Blocking, spec: MatmulSpec, threads: int) -> bool:
     threads of Granite Rapids (2026-11-29), f32, in GFLOP/s, strips and panels: 48 x 256 x 768 291 and 198, 96 x 384 x 768 311 and 252,
     384 x 2304 x 1536 323 and 258; but 128 x 4096 x 512 277 and 308, 24 x 4096 x 256 235 and 290.
     """
-    wide = sizes.nc >= min(_LEAST_COLUMNS, most(spec.n))
+    wide = sizes.nc >= min(_LEAST_COLUMNS, most(spec.n)) and sizes.nc * sizes.kc * spec.b_type.bytes <= _B_LIMIT
     many = 2 * most(spec.m) >= _MANY_ROWS or most(spec.n) < threads * _LEAST_COLUMNS
     return bool(spec.b_packed and sizes.rows_ahead and wide and many)
 
