@@ -99,6 +99,39 @@ uint64_t swizzled(uint64_t address, uint32_t swizzle, uint32_t atom) {
   return address ^ (((address >> 7) & mask) << 4);
 }
 
+/// The address of an element of a tensor, or null when that is outside.
+std::byte *placeOf(const TensorMap &map, const std::array<int64_t, 5> &position) {
+  std::byte *address = map.base;
+  for (uint32_t axis = 0; axis < map.rank; ++axis) {
+    if (position[axis] < 0 || static_cast<uint64_t>(position[axis]) >= map.extents[axis])
+      return nullptr;
+    address += static_cast<uint64_t>(position[axis]) * map.strides[axis];
+  }
+  return address;
+}
+
+/// Calls action(where in the box, address in the images or null when outside) for each element of patches, channels
+/// first. Pixels follow each other by the steps of columns, of rows behind the last column, and of images.
+template <typename Action>
+void forEachOfPatches(const TensorMap &map, const std::array<int32_t, 5> &at, const std::array<uint16_t, 2> &offsets,
+                      const Action &action) {
+  std::array<int64_t, 5> first{at[0], at[1], at[2], at[3]};
+  uint64_t where = 0;
+  for (uint32_t pixel = 0; pixel < map.pixels; ++pixel) {
+    for (uint32_t channel = 0; channel < map.box[0]; ++channel, where += map.elementBytes)
+      action(where, placeOf(map, {first[0] + channel, first[1] + offsets[0], first[2] + offsets[1], first[3]}));
+    uint32_t axis = 0;
+    for (; axis < 2; ++axis) {
+      int64_t &place = first[axis + 1];
+      place += map.steps[axis];
+      if (place <= static_cast<int64_t>(map.extents[axis + 1]) - 1 + map.upper[axis])
+        break;
+      place = map.lower[axis];
+    }
+    first[3] += axis == 2;
+  }
+}
+
 /// Calls action(where in the box, address in the tensor or null when outside) for each element, the innermost extent
 /// first.
 template <typename Action>
@@ -108,13 +141,10 @@ void forEach(const TensorMap &map, const std::array<int32_t, 5> &at, const Actio
   for (uint32_t axis = 0; axis < map.rank; ++axis)
     count *= map.box[axis];
   for (uint64_t element = 0; element < count; ++element) {
-    std::byte *address = map.base;
-    for (uint32_t axis = 0; axis < map.rank; ++axis) {
-      int64_t position = int64_t{at[axis]} + index[axis];
-      bool inside = position >= 0 && static_cast<uint64_t>(position) < map.extents[axis];
-      address = address && inside ? address + static_cast<uint64_t>(position) * map.strides[axis] : nullptr;
-    }
-    action(element * map.elementBytes, address);
+    std::array<int64_t, 5> position{};
+    for (uint32_t axis = 0; axis < map.rank; ++axis)
+      position[axis] = int64_t{at[axis]} + index[axis];
+    action(element * map.elementBytes, placeOf(map, position));
     for (uint32_t axis = 0; axis < map.rank && ++index[axis] == map.box[axis]; ++axis)
       index[axis] = 0;
   }
@@ -126,6 +156,8 @@ constexpr uint64_t pieceBytes = 16;
 
 uint64_t boxBytes(const TensorMap &map) {
   uint64_t bytes = map.elementBytes;
+  if (map.pixels)
+    return bytes * map.box[0] * map.pixels;
   for (uint32_t axis = 0; axis < map.rank; ++axis)
     bytes *= map.box[axis];
   return bytes;
@@ -149,6 +181,14 @@ BoxCopy describe(Thread &thread, const Operation &operation, unsigned map, unsig
                                             std::to_string(copy.map->rank));
   for (unsigned axis = 0; axis < rank; ++axis)
     copy.at[axis] = operation.operand<int32_t>(map + 1 + axis);
+  bool ofPatches = operation.name.find(".im2col") != std::string_view::npos;
+  if (ofPatches != (copy.map->pixels != 0) || (ofPatches && rank != 4))
+    thread.block->cluster->fail(thread, ofPatches
+                                            ? "a copy of patches (im2col) by the map of a tensor, or of images of "
+                                              "other axes than rows and columns"
+                                            : "a box copy of a tensor by a map of images (im2col)");
+  for (unsigned axis = 0; ofPatches && axis < 2; ++axis)
+    copy.offsets[axis] = operation.operand<uint16_t>(map + 1 + rank + axis);
   size_t alignment = copy.map->swizzle ? copy.map->swizzle * 8 : 128;
   if (Cluster::offset(copy.shared) % (copy.map->swizzle ? 128 : alignment))
     thread.block->cluster->fail(thread, "a box copy whose place in shared memory is not aligned to 128 bytes");
@@ -164,10 +204,10 @@ std::byte *barrierIn(Cluster &cluster, const BoxCopy &copy, unsigned rank) {
 
 void load(Thread &thread, const Operation &operation) {
   thread.touchedMemory = true;
-  // (place, barrier, map, coordinates..., blocks, hint, to several?, hinted?, blocks of tcgen05)
+  // (place, barrier, map, coordinates..., offsets of patches, blocks, hint, to several?, hinted?, blocks of tcgen05)
   BoxCopy copy = describe(thread, operation, 2, 0);
   copy.barrier = operation.operand<std::byte *>(1);
-  unsigned after = 3 + copy.map->rank;
+  unsigned after = 3 + copy.map->rank + (copy.map->pixels ? 2 : 0);
   bool toSeveral = operation.operand<unsigned>(after + 2) != 0;
   auto mask = operation.operand<uint16_t>(after);
   for (const Block &block : thread.block->cluster->blocks)
@@ -323,7 +363,7 @@ void tilewright::emulator::loadBox(Cluster &cluster, const BoxCopy &copy) {
     shared.write(Cluster::offset(place), bytes, {barrier.agent, time, *copy.begun, true, copy.what});
     if (Cluster::offset(place) + bytes > shared.size())
       throw Failure("a bulk load to outside of shared memory");
-    forEach(*copy.map, copy.at, [&](uint64_t where, std::byte *address) {
+    auto bring = [&](uint64_t where, std::byte *address) {
       std::byte *to = element(place, where, *copy.map);
       if (!address)
         std::memset(to, 0, copy.map->elementBytes);
@@ -333,7 +373,11 @@ void tilewright::emulator::loadBox(Cluster &cluster, const BoxCopy &copy) {
         throw Failure("a bulk load from outside of the operands");
       if (address && !cluster.stores.empty())
         cluster.checkStored(address, copy.map->elementBytes, copy.what);
-    });
+    };
+    if (copy.map->pixels)
+      forEachOfPatches(*copy.map, copy.at, copy.offsets, bring);
+    else
+      forEach(*copy.map, copy.at, bring);
     barrier.gather(barrier.agent, time);
     barrier.bytes -= static_cast<int64_t>(bytes);
     cluster.settle(barrier);
@@ -341,14 +385,10 @@ void tilewright::emulator::loadBox(Cluster &cluster, const BoxCopy &copy) {
 }
 
 const std::vector<Row> tilewright::emulator::copyRows = {
-    {"cp.async.ca.shared.global", begin},
-    {"cp.async.cg.shared.global", begin},
-    {"cp.async.commit.group", commit},
-    {"cp.async.wait.group", waitGroup},
-    {"cp.async.wait.all", waitAll},
-    {"cp.async.mbarrier.arrive", arriveBehind},
-    {"cp.async.bulk.tensor.g2s.tile", load},
-    {"cp.async.bulk.tensor.s2g.tile", store},
-    {"cp.async.bulk.commit.group", commitBulk},
+    {"cp.async.ca.shared.global", begin},     {"cp.async.cg.shared.global", begin},
+    {"cp.async.commit.group", commit},        {"cp.async.wait.group", waitGroup},
+    {"cp.async.wait.all", waitAll},           {"cp.async.mbarrier.arrive", arriveBehind},
+    {"cp.async.bulk.tensor.g2s.tile", load},  {"cp.async.bulk.tensor.g2s.im2col", load},
+    {"cp.async.bulk.tensor.s2g.tile", store}, {"cp.async.bulk.commit.group", commitBulk},
     {"cp.async.bulk.wait.group", waitBulk},
 };

@@ -61,7 +61,7 @@ Handler tilewright::emulator::findHandler(std::string_view name) {
   return best ? best->handler : nullptr;
 }
 
-uint32_t tilewrightEmulatorVersion() { return 1; }
+uint32_t tilewrightEmulatorVersion() { return 2; }
 
 int tilewrightEmulate(void (*kernel)(void **), void **arguments, const uint32_t sizes[9], uint64_t sharedBytes,
                       const Buffer *buffers, uint32_t bufferCount, uint32_t seed, char *text, uint64_t textBytes,

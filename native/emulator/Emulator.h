@@ -26,6 +26,10 @@ struct TensorMap {
   uint32_t rank, elementBytes;
   uint32_t swizzle; // 0, 32, 64 or 128 bytes.
   uint32_t atom;    // How many it moves at once: 16, or 32.
+  // Of images, as `cuTensorMapEncodeIm2col` describes them; of the corners and steps, that of columns first.
+  uint32_t pixels; // Of a box, of as many channels as its first extent; 0 for boxes of a tensor.
+  int32_t lower[2], upper[2];
+  uint32_t steps[2];
 };
 
 /// What a kernel holds for a tensor map, in place of the 128 bytes of the driver.

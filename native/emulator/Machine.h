@@ -85,6 +85,7 @@ struct StoreUnderWay {
 struct BoxCopy {
   const TensorMap *map;
   std::array<int32_t, 5> at;
+  std::array<uint16_t, 2> offsets; // Of patches: how far from their first elements those of a box are, columns first.
   std::byte *shared;
   std::vector<unsigned> blocks; // Into which of them, by rank, at the same offset.
   std::byte *barrier;           // Told in each of them; of a pair's copy, where it is.

@@ -174,20 +174,25 @@ static Status cuKernelSetAttribute(int attribute, int value, void *kernel, int d
   // All kernels have this handle: what one of them may take, all may.
   return dynamic_shared = (uint32_t)value > dynamic_shared ? (uint32_t)value : dynamic_shared, success;
 }
-static Status cuTensorMapEncodeTiled(void *map, int type, uint32_t rank, void *place, const uint64_t *extents,
-                                     const uint64_t *strides, const uint32_t *box, const uint32_t *steps,
-                                     int interleave, int swizzle, int promotion, int fill) {
-  note("encode");
-  // What the driver checks, and the emulator's handle: a pointer to its own description.
-  struct Described {
-    void *base;
-    uint64_t extents[5], strides[5];
-    uint32_t box[5], rank, element_bytes, swizzle, atom;
-  } *described = calloc(1, sizeof *described);
+// The emulator's handle of a tensor map: a pointer to its own description.
+typedef struct {
+  void *base;
+  uint64_t extents[5], strides[5];
+  uint32_t box[5], rank, element_bytes, swizzle, atom;
+  uint32_t pixels;
+  int32_t lower[2], upper[2];
+  uint32_t steps[2];
+} Described;
+
+// What the driver checks of every map, and makes of it; null where it refuses.
+static Described *described_as(void *map, int type, uint32_t rank, void *place, const uint64_t *extents,
+                               const uint64_t *strides, int interleave, int swizzle, int promotion, int fill) {
   static const uint32_t bytes[] = {1, 2, 4, 4, 8, 8, 2, 4, 8, 2};
+  note("encode");
   if ((uintptr_t)place % 16 || rank < 1 || rank > 5 || interleave || fill || promotion > 3 || swizzle > 4 ||
       (uintptr_t)map % 64 || type > 9)
-    return invalid_value;
+    return NULL;
+  Described *described = calloc(1, sizeof *described);
   described->base = place, described->rank = rank, described->element_bytes = bytes[type];
   // The last one moves 32 bytes of 128 at once.
   described->swizzle = swizzle == 4 ? 128 : swizzle ? 16u << swizzle : 0;
@@ -196,16 +201,51 @@ static Status cuTensorMapEncodeTiled(void *map, int type, uint32_t rank, void *p
     described->extents[axis] = described->box[axis] = 1;
     if (axis >= rank)
       continue;
-    if (!extents[axis] || !box[axis] || box[axis] > 256 || steps[axis] != 1 || (axis && strides[axis - 1] % 16))
-      return invalid_value;
-    described->extents[axis] = extents[axis], described->box[axis] = box[axis];
+    if (!extents[axis] || (axis && strides[axis - 1] % 16))
+      return NULL;
+    described->extents[axis] = extents[axis];
     described->strides[axis] = axis ? strides[axis - 1] : bytes[type];
   }
-  if (swizzle && box[0] * bytes[type] > described->swizzle)
+  return described;
+}
+static Status encoded(void *map, Described *described) {
+  if (described->swizzle && described->box[0] * described->element_bytes > described->swizzle)
     return invalid_value;
   memset(map, 0, 128);
   memcpy(map, &described, sizeof described);
   return success;
+}
+static Status cuTensorMapEncodeTiled(void *map, int type, uint32_t rank, void *place, const uint64_t *extents,
+                                     const uint64_t *strides, const uint32_t *box, const uint32_t *steps,
+                                     int interleave, int swizzle, int promotion, int fill) {
+  Described *described = described_as(map, type, rank, place, extents, strides, interleave, swizzle, promotion, fill);
+  if (!described)
+    return invalid_value;
+  for (uint32_t axis = 0; axis < rank; ++axis) {
+    if (!box[axis] || box[axis] > 256 || steps[axis] != 1)
+      return invalid_value;
+    described->box[axis] = box[axis];
+  }
+  return encoded(map, described);
+}
+static Status cuTensorMapEncodeIm2col(void *map, int type, uint32_t rank, void *place, const uint64_t *extents,
+                                      const uint64_t *strides, const int *lower, const int *upper, uint32_t channels,
+                                      uint32_t pixels, const uint32_t *steps, int interleave, int swizzle,
+                                      int promotion, int fill) {
+  Described *described = described_as(map, type, rank, place, extents, strides, interleave, swizzle, promotion, fill);
+  // Images of rows and columns are all that the emulator knows.
+  if (!described || rank != 4 || !channels || channels > 256 || !pixels || pixels > 1024)
+    return invalid_value;
+  described->box[0] = channels, described->pixels = pixels;
+  for (uint32_t axis = 0; axis < 2; ++axis) {
+    int64_t last = (int64_t)extents[axis + 1] - 1 + upper[axis];
+    if (lower[axis] < -128 || lower[axis] > 127 || upper[axis] < -128 || upper[axis] > 127 || last < lower[axis] ||
+        !steps[axis + 1] || steps[axis + 1] > 8)
+      return invalid_value;
+    described->lower[axis] = lower[axis], described->upper[axis] = upper[axis];
+    described->steps[axis] = steps[axis + 1];
+  }
+  return encoded(map, described);
 }
 
 typedef struct {
@@ -300,6 +340,7 @@ static const Entry entries[] = {
     ENTRY(cuLibraryGetKernel),
     ENTRY(cuKernelSetAttribute),
     ENTRY(cuTensorMapEncodeTiled),
+    ENTRY(cuTensorMapEncodeIm2col),
     ENTRY(cuOccupancyMaxActiveClusters),
     ENTRY(cuLaunchKernelEx),
 };

@@ -134,6 +134,20 @@ def a_convolution_has_a_launch_for_each_group() -> None:
 
 
 @case
+def patches_are_copied_in_boxes_of_images() -> None:
+    spec = tw.Conv2dSpec(
+        2, 5, 4, 128, 16, 3, 3, a="bf16", stride=(2, 1), dilation=(1, 2), padding=((0, 2), (3, 1)), groups=2
+    )
+    kernel = gpu.compile(spec, SM_90A)
+    DRIVER.runs(kernel)
+    operands = [np.ascontiguousarray(each) for each in operands_of(spec)]
+    out = OnCard(np.full(spec.result.shape, np.nan, np.float32))
+    for _ in range(2):
+        assert kernel(*map(OnCard, operands), out=out, stream=STREAM) is out
+        assert is_right(spec, out.values, operands), DRIVER.error
+
+
+@case
 def attention_on_the_card() -> None:
     spec = tw.AttentionSpec(None, None, 16, heads=2, kv_heads=1, q="bf16", causal=True)
     kernel = gpu.compile(spec, SM_80, parameters={"bm": 32, "kc": 16, "threads": 64, "rows": 16})
@@ -490,6 +504,7 @@ def operators_of_a_bundle() -> None:
             ("attention", "shared_softmax", {}, {"queries": 5, "keys": 9, "head": 16, "q": "f32"}),
             ("attention", "shared_softmax", {}, {"queries": 5, "keys": 9, "head": 16, "batch": (2,), "page": 4}),
             ("conv2d", "mma_sync", {"bm": 32, "bn": 32, "wm": 16, "wn": 16}, images),
+            ("conv2d", "warpgroup", {"cluster": 1, "split": 1}, {**images, "ic": 128, "stride": (1, 2)}),
         ):
             kernel = Operator(operator, tuple(fields.items()), strategy, tuple(sizes.items()))
             bundle._compile(folder, kernel, exact=False)

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -12,11 +13,59 @@ from tilewright import _runtime
 from tilewright.mlir import ir
 from tilewright.mlir._mlir_libs import _tilewright
 from tilewright.mlir.passmanager import PassManager
+from tilewright.payload.patch_windows import Window
 from tilewright.runtime import emulated_gpu, gpu
 from tilewright.runtime.emulated_gpu import EmulatedGpuKernel, EmulationError, Launch, TensorMap
 from tilewright.targets import nvidia
 
 ONE_WARP = Launch((1, 1, 1), (32, 1, 1))
+
+
+_BOX = "box[%zero] multicast_mask = %both : !llvm.ptr<7>, !llvm.ptr"
+_PATCHES = """box[%channel, %column, %row, %image] im2col[%right, %down] {mode = #nvvm.tma_load_mode<im2col>}
+    : !llvm.ptr<7>, !llvm.ptr"""
+
+
+def patches(first: dict[str, int], offsets: dict[str, int], **of_map: Any) -> np.ndarray:
+    """Eight pixels of four channels, by a copy of patches of two images of 5 x 6 pixels and 8 channels, which are numbered from 1 on."""
+    source, out = np.arange(1, 481, dtype=np.int32).reshape(2, 5, 6, 8), np.zeros((8, 4), np.int32)
+    numbers = [f"  %{name} = llvm.mlir.constant({each} : i32) : i32" for name, each in first.items()]
+    numbers += [f"  %{name} = llvm.mlir.constant({each} : i16) : i16" for name, each in offsets.items()]
+    text = MULTICAST.replace("AWAIT", AWAIT).replace("MEET", "nvvm.barrier0").replace(_BOX, _PATCHES)
+    made = kernel(text.replace("  %zero =", "\n".join([*numbers, "  %zero ="]), 1))
+    made(ONE_WARP, TensorMap(source, **of_map), out)
+    return out
+
+
+@pytest.mark.parametrize(("down", "right"), [(0, 0), (2, 1), (1, 0)])
+def test_patches_are_copied_over_the_ends_of_rows_and_images(down: int, right: int):
+    """A filter of 3 x 2 elements, steps of two rows and one column, a zero above and two to the left: 3 x 7 results an image."""
+    window = Window((5, 6, 8), (240, 48, 8), lower=(-1, -2), upper=(-1, -1), steps=(2, 1))
+    whole = np.pad(np.arange(1, 481).reshape(2, 5, 6, 8), ((0, 1), (1, 9), (2, 9), (0, 0)))
+    place = {"channel": 4, "column": 2, "row": 3, "image": 0}
+    # Results from (0, 2, 4) on: three to the end of the row and of the image, then those of the next one.
+    rows = [(0, 2, column) for column in (4, 5, 6)] + [(1, 0, column) for column in range(5)]
+    got = patches(place, {"right": right, "down": down}, box=(8, 4), window=window)
+    expected = [whole[image, 2 * row + down, column + right, 4:] for image, row, column in rows]
+    np.testing.assert_array_equal(got, expected)
+
+
+def test_a_copy_of_patches_wants_a_map_of_images():
+    nothing = {"right": 0, "down": 0}
+    with pytest.raises(EmulationError, match=r"a copy of patches \(im2col\) by the map of a tensor"):
+        patches({"channel": 0, "column": 0, "row": 0, "image": 0}, nothing, box=(1, 1, 8, 4))
+    window = Window((5, 6, 8), (240, 48, 8), lower=(0, 0), upper=(0, 0), steps=(1, 1))
+    with pytest.raises(EmulationError, match="a box of 4 axes; expected 2"):
+        TensorMap(np.zeros((2, 5, 6, 8), np.int32), (1, 1, 8, 4), window=window)
+    text = (
+        MULTICAST.replace("AWAIT", AWAIT)
+        .replace("MEET", "nvvm.barrier0")
+        .replace("box[%zero]", "box[%zero, %zero, %zero, %zero]")
+    )
+    with pytest.raises(EmulationError, match=r"a box copy of a tensor by a map of images \(im2col\)"):
+        kernel(text)(
+            ONE_WARP, TensorMap(np.zeros((2, 5, 6, 8), np.int32), (8, 4), window=window), np.zeros(32, np.int32)
+        )
 
 
 def kernel(text: str) -> EmulatedGpuKernel:
@@ -287,7 +336,7 @@ def test_the_form_for_aligned_rows_is_not_run_on_others():
 
 
 @pytest.mark.parametrize(
-    ("name", "value", "found"), [("_VERSION", 1000, 1), ("_LIBRARY", Path(_runtime.__file__).name, 0)]
+    ("name", "value", "found"), [("_VERSION", 1000, 2), ("_LIBRARY", Path(_runtime.__file__).name, 0)]
 )
 def test_an_emulator_of_another_version_is_refused(
     name: str, value: object, found: int, monkeypatch: pytest.MonkeyPatch

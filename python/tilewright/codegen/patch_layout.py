@@ -3,11 +3,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from math import prod
+from typing import Any
 
 from tilewright.build.index import Number, add, div_rem, mul, total
 from tilewright.mlir import ir
+from tilewright.payload.patch_windows import Window, window
 from tilewright.schedules import decisions
 
 
@@ -44,12 +47,29 @@ class Patches:
     def of(cls, attribute: ir.Attribute) -> tuple[int, Patches]:
         """The operand that a ``#tilewright.patches`` says is a matrix of patches, and what it is the matrix of."""
         given = decisions.said(attribute)
+        return given["operand"], cls.named(given)
+
+    @classmethod
+    def named(cls, given: Mapping[str, Any]) -> Patches:
+        """What the numbers of such an attribute say, by name."""
         pairs = {
             name: tuple(given[name])
             for name in ("pitches", "extents", "results", "filter", "stride", "dilation", "before")
         }
         rows = given["pixels"] == "rows"
-        return given["operand"], cls(tuple(given["images"]), channels=given["channels"], rows_are_pixels=rows, **pairs)
+        return cls(tuple(given["images"]), channels=given["channels"], rows_are_pixels=rows, **pairs)
+
+    @property
+    def window(self) -> Window | None:
+        """What a tensor map says of the images for boxes of patches; None where rows of the matrix are no pixels."""
+        if not self.rows_are_pixels:
+            return None
+        return window((*self.extents, self.channels), self.pitches[:3], self.results, self.before, self.stride)
+
+    def in_boxes(self, bits: int, row_bytes: int) -> bool:
+        """Whether patches of elements of so many bits are copied in boxes (`Window.fits`)."""
+        down, right = ((count - 1) * step for count, step in zip(self.filter, self.dilation, strict=True))
+        return self.window is not None and self.window.fits(bits, row_bytes, (down, right))
 
     @property
     def are_rows_as_they_lie(self) -> bool:

@@ -13,6 +13,7 @@ from tilewright.emit.pipeline import Record
 from tilewright.operator_specs import AttentionSpec, Conv2dSpec
 from tilewright.payload.attention_pass import AttentionPass
 from tilewright.payload.conv2d_products import of_launch
+from tilewright.payload.patch_windows import Window
 from tilewright.payload.row_pass import RowPass
 from tilewright.spec import MatmulSpec
 from tilewright.targets.gpu import GpuTarget
@@ -88,10 +89,8 @@ def launched(spec: Computed) -> MatmulSpec | AttentionPass:
 
 def as_json(stages: GpuStages, texts: Collection[str]) -> dict[str, Any]:
     """All of the kernels of a call but the code of the first one, with those of the stages' texts that are named."""
-    boxes = [
-        {"operand": each.operand, "shape": list(each.shape), "swizzle": each.swizzle, "atom": each.atom}
-        for each in stages.boxes
-    ]
+    names = ("operand", "shape", "swizzle", "atom", "window")
+    boxes = [{name: getattr(each, name) for name in names} for each in stages.boxes]
     behind = stages.rows
     return {
         "schedule": stages.strategy,
@@ -125,7 +124,7 @@ def _kernel(
     cached: bool,
     rows: GpuStages | None = None,
 ) -> GpuStages:
-    boxes = tuple(SimpleNamespace(**(each | {"shape": tuple(each["shape"])})) for each in header["boxes"])
+    boxes = tuple(_box(each) for each in header["boxes"])
     sizes, texts = SimpleNamespace(**header["sizes"]), dict(header["texts"])
     return GpuStages(
         spec=spec,
@@ -141,6 +140,12 @@ def _kernel(
         cached=cached,
         rows=rows,
     )
+
+
+def _box(given: Mapping[str, Any]) -> SimpleNamespace:
+    """A box as kernels from the disk cache have it."""
+    window = given["window"] and Window(*map(tuple, given["window"]))
+    return SimpleNamespace(**{**given, "shape": tuple(given["shape"]), "window": window})
 
 
 def _sizes(sizes: Any) -> dict[str, int]:  # noqa: ANN401 - of any strategy, or from JSON

@@ -9,6 +9,7 @@ that stands for the images: `codegen.convolution.patches` lets the product read 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from typing import Any
 
 from tilewright.build.index import Index
 from tilewright.build.tensors import carried, collapse, expand, extract, insert
@@ -27,36 +28,41 @@ _M, _N, _K, _IMAGE, _BYTES = 0, 1, 2, 3, 9
 """Numbers of the dimensions that the axes of operands go along: those of the product, of the images from one number on, and of w packed."""
 
 
-def say_patches(spec: Conv2dSpec, module: ir.Module) -> None:
-    """Says on the function of the product of a convolution of which images an operand is the matrix of patches.
+def patches(spec: Conv2dSpec) -> dict[str, Any] | None:
+    """What is said of the images of which an operand of the product is the matrix of patches, by name.
 
     Nothing is said of filters of one element that see single pixels, unless the matrix is the images as they lie, without gaps.
     """
     if spec.is_pointwise and (spec.layout == "nchw" or spec.groups > 1):
-        return
+        return None
     channels, by_pixels = spec.ic // spec.groups, spec.layout == "nhwc"
     if by_pixels:
-        images = (spec.n, spec.h, spec.w, channels)
-        pitches = (spec.h * spec.w * spec.ic, spec.w * spec.ic, spec.ic, 1)
+        images = [spec.n, spec.h, spec.w, channels]
+        pitches = [spec.h * spec.w * spec.ic, spec.w * spec.ic, spec.ic, 1]
     else:
-        images = (channels, spec.h, spec.w)
-        pitches = (spec.ic * spec.h * spec.w, spec.w, 1, spec.h * spec.w)
-    numbers = {
+        images = [channels, spec.h, spec.w]
+        pitches = [spec.ic * spec.h * spec.w, spec.w, 1, spec.h * spec.w]
+    return {
         "images": images,
         "pitches": pitches,
-        "extents": (spec.h, spec.w),
-        "results": (spec.oh, spec.ow),
-        "filter": (spec.kh, spec.kw),
-        "stride": spec.stride,
-        "dilation": spec.dilation,
-        "before": (spec.padding[0][0], spec.padding[1][0]),
+        "extents": [spec.h, spec.w],
+        "results": [spec.oh, spec.ow],
+        "filter": [spec.kh, spec.kw],
+        "stride": [*spec.stride],
+        "dilation": [*spec.dilation],
+        "before": [spec.padding[0][0], spec.padding[1][0]],
+        "operand": 0 if by_pixels else 1,
+        "pixels": "rows" if by_pixels else "columns",
+        "channels": channels,
     }
-    said = [f"{name} = {list(each)}" for name, each in numbers.items()]
-    said += [
-        f"operand = {0 if by_pixels else 1}",
-        f'pixels = "{"rows" if by_pixels else "columns"}"',
-        f"channels = {channels}",
-    ]
+
+
+def say_patches(spec: Conv2dSpec, module: ir.Module) -> None:
+    """Says on the function of the product of a convolution of which images an operand is the matrix of patches."""
+    found = patches(spec)
+    if found is None:
+        return
+    said = [f'{name} = "{each}"' if isinstance(each, str) else f"{name} = {each}" for name, each in found.items()]
     (function,) = module.body.operations
     function.attributes[PATCHES] = ir.Attribute.parse(f"#tilewright.patches<{', '.join(said)}>", module.context)
 

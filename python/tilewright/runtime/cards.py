@@ -32,6 +32,7 @@ from tilewright.targets.gpu import GpuTarget
 if TYPE_CHECKING:
     from tilewright.codegen.gpu.tma_tiles import Box
     from tilewright.emit.gpu_stages import GpuStages
+    from tilewright.payload.patch_windows import Window
 
 _ENTRY = "matmul"
 _MAP_BYTES = 128
@@ -279,10 +280,14 @@ class Loaded:
         """Writes the tensor map of an operand, innermost axis first, to an address."""
         driver = self._driver
         shape, strides, address, size = _as_mapped(self.form.spec, arrays, box.operand)
+        if box.window:
+            shape = box.window.images(shape[1]), *box.window.extents
+            strides = *(pitch * size for pitch in box.window.pitches), size
+        axes = len(shape)
         given = (
-            *(getattr(driver.CUtensorMapDataType, f"CU_TENSOR_MAP_DATA_TYPE_{_MAP_TYPES[size]}"), len(shape), address),
-            *((ctypes.c_uint64 * len(shape))(*reversed(shape)), (ctypes.c_uint64 * len(shape))(*strides[-2::-1])),
-            *((ctypes.c_uint32 * len(shape))(*reversed(box.shape)), (ctypes.c_uint32 * len(shape))(*[1] * len(shape))),
+            *(getattr(driver.CUtensorMapDataType, f"CU_TENSOR_MAP_DATA_TYPE_{_MAP_TYPES[size]}"), axes, address),
+            *((ctypes.c_uint64 * axes)(*reversed(shape)), (ctypes.c_uint64 * axes)(*strides[-2::-1])),
+            *(_boxes(box, axes) if box.window is None else _patches(box, box.window)),
             driver.CUtensorMapInterleave.CU_TENSOR_MAP_INTERLEAVE_NONE,
             getattr(driver.CUtensorMapSwizzle, f"CU_TENSOR_MAP_SWIZZLE_{_SWIZZLES[box.swizzle, box.atom]}"),
             # The next step's 128 bytes of a row, or the next box's, come into the L2 cache together with those of this one.
@@ -290,16 +295,31 @@ class Loaded:
             driver.CUtensorMapFloatOOBfill.CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE,
         )
         with reported(f"describing an operand of a kernel for {self.form.target.name}"):
-            status = _encoder(driver)(place, *(int(each) if isinstance(each, IntEnum) else each for each in given))
+            encode = _encoder(driver, of_patches=box.window is not None)
+            status = encode(place, *(int(each) if isinstance(each, IntEnum) else each for each in given))
             checked((driver.CUresult(status),))
 
 
+def _boxes(box: Box, axes: int) -> tuple[Any, ...]:
+    """What a tensor map says of the boxes of a tensor: their extents, and steps of one element."""
+    return (ctypes.c_uint32 * axes)(*reversed(box.shape)), (ctypes.c_uint32 * axes)(*[1] * axes)
+
+
+def _patches(box: Box, window: Window) -> tuple[Any, ...]:
+    """What one says of boxes of patches: corners of the images' windows, channels and pixels of a box, and steps."""
+    corners = ((ctypes.c_int32 * 2)(*corner[::-1]) for corner in (window.lower, window.upper))
+    pixels, channels = box.shape
+    return *corners, channels, pixels, (ctypes.c_uint32 * 4)(1, *window.steps[::-1], 1)
+
+
 @cache
-def _encoder(driver: Any) -> Any:  # noqa: ANN401 - a function of ctypes
+def _encoder(driver: Any, *, of_patches: bool) -> Any:  # noqa: ANN401 - a function of ctypes
     """The driver's function that makes a tensor map: that of the bindings gives one that is not aligned as it has to be."""
-    address = checked(driver.cuGetProcAddress(b"cuTensorMapEncodeTiled", 12000, 0)[:2])
+    name = b"cuTensorMapEncodeIm2col" if of_patches else b"cuTensorMapEncodeTiled"
+    address = checked(driver.cuGetProcAddress(name, 12000, 0)[:2])
     number, pointer = ctypes.c_uint32, ctypes.c_void_p
-    kind = ctypes.CFUNCTYPE(number, pointer, number, number, *[pointer] * 5, *[number] * 4)
+    boxes = [pointer, pointer, number, number, pointer] if of_patches else [pointer, pointer]
+    kind = ctypes.CFUNCTYPE(number, pointer, number, number, *[pointer] * 3, *boxes, *[number] * 4)
     return kind(int(address))
 
 

@@ -21,12 +21,13 @@ import numpy as np
 from tilewright import _codegen, knobs
 from tilewright.emit import coverage as instrument
 from tilewright.errors import LoweringError, TilewrightError
+from tilewright.payload.patch_windows import Window
 from tilewright.runtime import coverage
 from tilewright.runtime.launches import Launch
 
 _TRIPLE = "x86_64-unknown-linux-gnu"
 _LIBRARY = "libtilewright_emulator.so"
-_VERSION = 1
+_VERSION = 2
 """Of the interface in native/emulator/Emulator.h."""
 _POINTER_BYTES = 8
 _MOST_AXES = 5
@@ -103,6 +104,10 @@ class _TensorMap(ctypes.Structure):
         ("element_bytes", ctypes.c_uint32),
         ("swizzle", ctypes.c_uint32),
         ("atom", ctypes.c_uint32),
+        ("pixels", ctypes.c_uint32),
+        ("lower", ctypes.c_int32 * 2),
+        ("upper", ctypes.c_int32 * 2),
+        ("steps", ctypes.c_uint32 * 2),
     )
 
 
@@ -119,6 +124,7 @@ class TensorMap:
         box: The extents of a box, in the order of the array's.
         swizzle: Bytes of the swizzle pattern: 0, 32, 64 or 128.
         atom: Bytes that it moves at once: 16, or 32 of a pattern of 128.
+        window: Of images, an array of four axes: copies take boxes of patches from there, of so many pixels and channels.
         writable: Whether stores go to it.
         by_value: Whether the map lies among the kernel's parameters; otherwise the parameter is its address.
     """
@@ -127,6 +133,7 @@ class TensorMap:
     box: tuple[int, ...]
     swizzle: int = 0
     atom: int = 16
+    window: Window | None = None
     writable: bool = False
     by_value: bool = False
 
@@ -136,9 +143,9 @@ class TensorMap:
         Raises:
             EmulationError: The box does not fit the array's rank or the swizzle, or rows are not adjacent elements.
         """
-        array = self.array
-        if not 1 <= array.ndim <= _MOST_AXES or len(self.box) != array.ndim:
-            raise EmulationError(f"a box of {len(self.box)} axes", where="TensorMap", expected=f"{array.ndim}, 1 to 5")
+        array, axes = self.array, self.array.ndim if self.window is None else 2
+        if not 1 <= array.ndim <= _MOST_AXES or len(self.box) != axes:
+            raise EmulationError(f"a box of {len(self.box)} axes", where="TensorMap", expected=f"{axes}, 1 to 5")
         steps = [stride for size, stride in zip(array.shape[:-1], array.strides[:-1], strict=True) if size > 1]
         wrong = [stride for stride in array.strides[:-1] if stride % 16] + [each for each in steps if each <= 0]
         if array.strides[-1] != array.itemsize or wrong or array.ctypes.data % 16:
@@ -175,7 +182,22 @@ class TensorMap:
             array.itemsize,
             self.swizzle,
             self.atom,
+            *self._native_window(),
         )
+
+    def _native_window(self) -> tuple[Any, ...]:
+        """Pixels of a box, or 0, and the corners and steps of images, columns first."""
+        if self.window is None:
+            return ()
+        corners = (
+            kind(*pair[::-1])
+            for kind, pair in (
+                (ctypes.c_int32 * 2, self.window.lower),
+                (ctypes.c_int32 * 2, self.window.upper),
+                (ctypes.c_uint32 * 2, self.window.steps),
+            )
+        )
+        return self.box[0], *corners
 
 
 class EmulatedGpuKernel:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from tilewright.payload.attention_pass import AttentionPass
+from tilewright.payload.patch_windows import Window
 from tilewright.runtime import gpu_call, gpu_passes
 from tilewright.runtime.emulated_gpu import EmulatedGpuKernel, TensorMap
 from tilewright.spec import MatmulSpec
@@ -49,7 +50,12 @@ def arguments(of: Pass, sizes: Launch) -> list[Any]:
         found.append(np.zeros(workspace, np.uint8))
     for box in of.form.boxes:
         array = _some(_looped(spec, of.arrays, box.operand))
-        found.append(TensorMap(array, box.shape, box.swizzle, box.atom, writable=box.operand == last, by_value=True))
+        if box.window:
+            array = _images(array, box.window)
+        map_ = TensorMap(
+            array, box.shape, box.swizzle, box.atom, box.window, writable=box.operand == last, by_value=True
+        )
+        found.append(map_)
     return found
 
 
@@ -72,6 +78,13 @@ def _looped(spec: gpu_call.Problem, arrays: Sequence[Any], number: int) -> np.nd
     axes = gpu_call.looped(spec, number)
     array = arrays[number]
     return array[tuple(slice(None) if axis in axes else 0 for axis in range(array.ndim))]
+
+
+def _images(row: np.ndarray[Any, Any], window: Window) -> np.ndarray[Any, Any]:
+    """The images that a row of elements has one after the other."""
+    strides = (*(pitch * row.itemsize for pitch in window.pitches), row.itemsize)
+    shape = (window.images(row.shape[1]), *window.extents)
+    return np.lib.stride_tricks.as_strided(row, shape, strides)
 
 
 def _some(array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:

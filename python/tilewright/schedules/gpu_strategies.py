@@ -20,7 +20,7 @@ class GpuRow:
         promoted: Whether such sums are added to those of f32 after some steps.
         from_shared: Whether its instruction takes operands from shared memory, those of 8 bits and of tf32 contiguous along K.
         by_call: The module in `schedules.gpu` whose `of_call` chooses sizes for calls with dynamic extents; empty where all take the same.
-        scattered: Whether threads compute where each piece of A and B is, which may be of images.
+        scattered: Of images: "pieces" where threads compute where each piece of A and B is, "boxes" where patches are copied in boxes.
     """
 
     purpose: str
@@ -30,7 +30,7 @@ class GpuRow:
     promoted: bool = False
     from_shared: bool = False
     by_call: str = ""
-    scattered: bool = False
+    scattered: str = ""
 
 
 GPU_STRATEGIES: Mapping[str, GpuRow] = MappingProxyType(
@@ -42,6 +42,7 @@ GPU_STRATEGIES: Mapping[str, GpuRow] = MappingProxyType(
             promoted=True,
             from_shared=True,
             by_call="tensor_memory_sizes",
+            scattered="boxes",
         ),
         "warpgroup": GpuRow(
             "wgmma, with operands by TMA",
@@ -50,11 +51,12 @@ GPU_STRATEGIES: Mapping[str, GpuRow] = MappingProxyType(
             promoted=True,
             from_shared=True,
             by_call="warpgroup_sizes",
+            scattered="boxes",
         ),
-        "matrix_cores": GpuRow("AMD's matrix cores", unaligned="matrix_cores", scattered=True),
-        "mma_sync": GpuRow("mma.sync, with operands by cp.async", "mma.sync", "mma_sync", scattered=True),
+        "matrix_cores": GpuRow("AMD's matrix cores", unaligned="matrix_cores", scattered="pieces"),
+        "mma_sync": GpuRow("mma.sync, with operands by cp.async", "mma.sync", "mma_sync", scattered="pieces"),
         "simt": GpuRow(
-            "multiply-adds of each thread, for every type", unaligned="simt", short_sums=False, scattered=True
+            "multiply-adds of each thread, for every type", unaligned="simt", short_sums=False, scattered="pieces"
         ),
     }
 )

@@ -195,6 +195,14 @@ _CHECKED: tuple[tuple[str, str, Mapping[str, Any], Mapping[str, Any]], ...] = (
     ("conv2d", "mma_sync", {}, {"padding": 1, **_IMAGES}),
     ("conv2d", "mma_sync", {}, {"stride": 2, "groups": 2, **_IMAGES, "oc": 80}),
     ("conv2d", "warpgroup", {}, {**_IMAGES, "kh": 1, "kw": 1}),
+    # Patches in boxes: over the ends of rows and images, with a step of two elements of the filter, whose last one is none.
+    ("conv2d", "warpgroup", {}, {"padding": 1, **_IMAGES, "ic": 64}),
+    (
+        "conv2d",
+        "warpgroup",
+        {"bk": 128, "cluster": 2},
+        {**_IMAGES, "ic": 128, "groups": 2, "oc": 80, "stride": 2, "dilation": (2, 1), "padding": ((0, 3), (2, 1))},
+    ),
     ("conv2d", "simt", {}, {"padding": 1, **_IMAGES, "a": "f32", "ic": 8, "oc": 12}),
 )
 """Operator, strategy, sizes and fields: what shows a mistake of the emulator's or the model's first."""

@@ -7,7 +7,8 @@ The function of the product says of which images an operand is the matrix of pat
     y, x = i * stride - before + u * dilation, j * stride - before + v * dilation
     images[image, y, x, c] where y and x are inside of the image, otherwise 0
 
-Pieces of channels that lie side by side are loaded, or copied ahead of time, at once; others element by element.
+Pieces of channels that lie side by side are loaded, or copied ahead of time, at once; others element by element. Copies of boxes
+find the elements themselves, from the place of the first one (`place_of_box`).
 """
 
 from __future__ import annotations
@@ -32,6 +33,20 @@ def of(function: ir.Operation) -> dict[int, Images]:
         return {}
     operand, found = Patches.of(function.attributes[PATCHES])
     return {operand: Images(found)}
+
+
+def place_of_box(images: Patches, pixel: Index, k: Index) -> tuple[list[Index], list[Index]]:
+    """Where a box of patches is, from `pixel` of the result and element `k` of the patches on, for a copy by coordinates.
+
+    The coordinates of its first pixel at the first element of the filter, channel, column, row and image; and how far from there
+    the element of the filter is, to the right and down. Behind the last element channels are none of the image's, so zeros.
+    """
+    image, top, left = images.places(pixel)
+    down, right, channel = images.taps(k)
+    inside = less(k, images.depth)
+    channel = arith.select(inside, value(channel), value(images.channels))
+    offsets = [mul(right, images.dilation[1]), mul(down, images.dilation[0])]
+    return [channel, left, top, image], [arith.select(inside, value(each), value(0)) for each in offsets]
 
 
 @dataclass(frozen=True, slots=True)

@@ -34,3 +34,8 @@ def i32(number: int) -> ir.Value:
 def as_i32(index: Index) -> ir.Value:
     """An index in 32 bits."""
     return arith.index_cast(ir.IntegerType.get_signless(32), value(index))
+
+
+def as_i16(index: Index) -> ir.Value:
+    """An index in 16 bits."""
+    return arith.index_cast(ir.IntegerType.get_signless(16), value(index))

@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from tilewright.build.index import Index, add, mul, value
 from tilewright.mlir import ir
 from tilewright.mlir.dialects import arith
+from tilewright.payload.patch_windows import Window
 from tilewright.schedules.gpu.warpgroup import ROW_BYTES
 
 _SWIZZLED_ROWS = 8
@@ -30,12 +31,14 @@ class Box:
         shape: Elements of a box, in the order of the array's axes: one of each axis of a batch.
         swizzle: Bytes of the pattern in which its rows are swizzled in shared memory; 0 for none.
         atom: Bytes that the pattern moves at once.
+        window: Of a matrix of patches, what its tensor map says of the images, which the array has one after the other.
     """
 
     operand: int
     shape: tuple[int, ...]
     swizzle: int
     atom: int = ATOM
+    window: Window | None = None
 
     def of_rank(self, axes: int) -> Box:
         """The box for an array of so many axes, of which those of a batch come first."""

@@ -36,6 +36,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
+from dataclasses import replace
 from functools import reduce
 from itertools import accumulate
 
@@ -44,7 +45,7 @@ from tilewright.build.index import Index, add, div, less, mul, value, values
 from tilewright.build.loops import Loop, if_else, loop, when
 from tilewright.build.usedef import body, function_of, retype
 from tilewright.build.views import mixed
-from tilewright.codegen.gpu import shared, staging
+from tilewright.codegen.gpu import patches, shared, staging
 from tilewright.codegen.gpu.barriers import (
     REGISTERS,
     await_turn,
@@ -158,7 +159,8 @@ class Specialized(Finishing):
         if sizes.streamed:
             self._workspace = self._new_parameter()
         boxed_ = list(enumerate(self._tiles))[self._FIRST_BOXED :]
-        self._maps = {number: self._map(each.box(axes_of(arguments[each.operand]))) for number, each in boxed_}
+        self._images = {number: each.patches for number, each in patches.of(function_of(self._loop)).items()}
+        self._maps = {number: self._map(self._box(each, axes_of(arguments[each.operand]))) for number, each in boxed_}
         rows, columns = self._tile_counts()
         self._order = TileOrder(rows, columns, sizes.band, sizes.cluster, sizes.beside, sizes.split)
         self._stores = self._box_stores(self._map) if self._boxes_of_c else None
@@ -201,6 +203,11 @@ class Specialized(Finishing):
     def _parts(self, number: int) -> int:
         """Blocks that have a part each of a tile of A (0), or of a B, copied to all of them."""
         return self._sizes.cluster if number else self._sizes.beside
+
+    def _box(self, tile: BoxedTile, axes: int) -> Box:
+        """What is copied at once of an operand of so many axes, or of the images that it is the matrix of patches of."""
+        images = self._images.get(tile.operand)
+        return replace(tile.box(axes), window=images and images.window)
 
     def _map(self, box: Box) -> ir.Value:
         """A new parameter of the kernel: the tensor map for a box."""
@@ -304,14 +311,20 @@ class Specialized(Finishing):
             mask = self._sharers(number, below, beside)
         for part in range(tile.count):
             target = cluster_address(shared.pointer(self._memory, add(start, part * tile.box_bytes)))
-            coordinates = [div(add(inner, part * tile.inner), tile.packed), outer, *reversed(entry)]
+            first = add(inner, part * tile.inner)
+            if tile.operand in self._images:
+                at, offsets = patches.place_of_box(self._images[tile.operand], outer, first)
+                mode = ir.Attribute.parse("#nvvm.tma_load_mode<im2col>")
+            else:
+                at, offsets, mode = [div(first, tile.packed), outer, *reversed(entry)], [], None
             nvvm.cp_async_bulk_tensor_shared_cluster_global(
                 target,
                 self._maps[number],
-                [*map(shared.as_i32, coordinates)],
+                [*map(shared.as_i32, at)],
                 barrier,
-                [],
+                [*map(shared.as_i16, offsets)],
                 multicast_mask=mask,
+                mode=mode,
                 group=self._of_pair,
             )
 
