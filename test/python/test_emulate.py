@@ -10,6 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from tilewright.cli import main
+from tilewright.payload.patch_windows import Window
 from tilewright.runtime import checked_kernels
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "29_emulate_kernel.ll"
@@ -107,6 +108,9 @@ def test_a_kernel_that_never_ends_is_ended(tmp_path: Path, capsys: pytest.Captur
         (("--arg", "f33[4]"), "no element type"),
         (("--arg", "f32[4x0]"), "an extent that is none"),
         (("--arg", "map:f32[4x4]"), "a tensor map has a box"),
+        (("--arg", "map:f32[4x4]/4x4/0/0x0/0x0/1x1"), "a map of images has 4 axes"),
+        (("--arg", "map:f32[1x4x4x4]/4x4/0/0x0/0x0/0x1"), "steps of images are 1 or more"),
+        (("--arg", "map:f32[1x4x4x4]/4x4/0/0x0/0x0"), "is no argument"),
         (("--grid", "0"), "'0' is no size"),
         (("--kernel", "other"), "no kernel other"),
     ],
@@ -261,3 +265,50 @@ def test_inline_ptx_with_addresses_of_32_bits(tmp_path: Path, capsys: pytest.Cap
 def test_arguments_in_words() -> None:
     found = checked_kernels.argument("inout:map:bf16[128x64]/64x64/128")
     assert (found.shape, found.box, found.swizzle, found.written, found.drawn) == ((128, 64), (64, 64), 128, True, True)
+    found = checked_kernels.argument("map:bf16[2x5x6x64]/32x64/128/-1x-2/0x-1/2x1")
+    assert (found.shape, found.box) == ((2, 5, 6, 64), (32, 64))
+    assert found.window == Window((5, 6, 64), (1920, 384, 64), (-1, -2), (0, -1), (2, 1))
+
+
+PATCHES = """
+.version 8.3
+.target sm_90a
+.address_size 64
+.shared .align 128 .b8 box[128];
+.shared .align 8 .b8 bar[8];
+.visible .entry k(.param .align 64 .b8 map[128], .param .u64 out)
+{
+  .reg .pred %p;
+  .reg .b32 %l, %d;
+  .reg .b64 %m, %at;
+  mov.u32 %l, %tid.x;
+  setp.eq.u32 %p, %l, 0;
+  @%p mbarrier.init.shared.b64 [bar], 1;
+  fence.mbarrier_init.release.cluster;
+  bar.sync 0;
+  mov.b64 %m, map;
+  cvta.param.u64 %m, %m;
+  @%p mbarrier.arrive.expect_tx.shared.b64 _, [bar], 128;
+  @%p cp.async.bulk.tensor.4d.shared::cluster.global.im2col.mbarrier::complete_tx::bytes [box], [%m, {0, -1, 0, 0}], [bar], {1, 0};
+WAIT:
+  mbarrier.try_wait.parity.shared.b64 %p, [bar], 0;
+  @!%p bra WAIT;
+  mov.u32 %d, box;
+  mad.lo.u32 %d, %l, 4, %d;
+  ld.shared.b32 %d, [%d];
+  ld.param.u64 %at, [out];
+  mad.wide.u32 %at, %l, 4, %at;
+  st.global.b32 [%at], %d;
+  ret;
+}
+"""
+
+
+def test_patches_of_images(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A copy that a kernel in PTX makes: eight pixels of an image with a column of zeros, from the second element of a filter on."""
+    (tmp_path / "k.ptx").write_text(PATCHES)
+    given = ["--arg", "map:f32[1x3x4x4]/8x4/0/0x-1/0x-1/1x1", "--arg", "out:f32[8x4]", "--block", "32"]
+    assert main(["emulate", str(tmp_path / "k.ptx"), *given, "--save", str(tmp_path)]) == 0, capsys.readouterr().out
+    image = np.random.default_rng(0).uniform(-1, 1, (1, 3, 4, 4)).astype(np.float32)
+    # The window has columns -1 to 2, which are 0 to 3 one element on.
+    np.testing.assert_array_equal(np.load(tmp_path / "arg1.npy"), image[0].reshape(12, 4)[:8])

@@ -251,18 +251,33 @@ def test_the_instructions_are_ptx(tmp_path: Path) -> None:
         (SM_90A, {"m": 130, "n": 70, "k": 136, "a": "bf16", "c": "bf16"}, {"bm": 128, "bn": 64, "stages": 3, "cluster": 2}),
     ],
 )  # fmt: skip
-def test_kernels_by_llvm(target: Any, case: Any, parameters: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_kernels_by_llvm(target: Any, case: Any, parameters: Any, from_ptx: list[str]) -> None:
     """Our own kernels, as LLVM's back end for NVIDIA writes them."""
+    spec = tw.MatmulSpec(**case)
+    check(gpu.compile(spec, target.emulated(), parameters=parameters), spec)
+    assert from_ptx
+
+
+@pytest.fixture
+def from_ptx(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """Has kernels emulated as their PTX says, which goes to the list."""
     read: list[str] = []
 
-    def from_ptx(stages: GpuStages) -> str:
+    def translated(stages: GpuStages) -> str:
         read.append(stages.texts["ptx"])
         return ptx.translated(read[-1]).llvmir
 
-    monkeypatch.setattr(fiber_calls, "as_nvvm", from_ptx)
-    spec = tw.MatmulSpec(**case)
-    check(gpu.compile(spec, target.emulated(), parameters=parameters), spec)
-    assert read
+    monkeypatch.setattr(fiber_calls, "as_nvvm", translated)
+    return read
+
+
+def test_copies_of_patches_by_llvm(from_ptx: list[str]) -> None:
+    spec = tw.Conv2dSpec(2, 7, 9, 64, 16, 3, 2, a="bf16", stride=(1, 2))
+    kernel = gpu.compile(spec, SM_90A.emulated(), parameters={"bm": 64, "bn": 64, "consumers": 1, "cluster": 2})
+    rng = np.random.default_rng(0)
+    x, w = (rng.uniform(-1, 1, each.shape).astype(tw.dtypes.to_numpy(each.type)) for each in spec.operands)
+    assert (np.abs(kernel(x, w) - tw.reference(spec, x, w)) <= tw.error_bound(spec, x, w)).all()
+    assert "im2col" in from_ptx[0]
 
 
 def kernel_of(body: str) -> str:

@@ -37,7 +37,7 @@ def _performs(name: str) -> Handler:
 
 
 def _copy_tensor(function: Function, one: Instruction) -> None:
-    """A box of a tensor, into the shared memory of the block or of several, or back."""
+    """A box of a tensor, or of patches of images, into the shared memory of the block or of several; or back."""
     axes = next(part for part in one.parts if part[0].isdigit())
     if one.name.startswith("cp.async.bulk.tensor") and one.parts.index("global") < next(
         (number for number, part in enumerate(one.parts) if part.startswith("shared")), len(one.parts)
@@ -45,15 +45,19 @@ def _copy_tensor(function: Function, one: Instruction) -> None:
         _store_box(function, one, axes)
         return
     to, tensor, barrier, *rest = one.operands
-    several = one.has("multicast::cluster")
+    several, of_patches = one.has("multicast::cluster"), one.has("im2col")
+    offsets = rest.pop(0) if of_patches else ()
+    if not isinstance(offsets, tuple):
+        raise unknown(one)
     mask = function.read(one, rest[0], 16) if several else "0"
     function.perform(
-        f"cp.async.bulk.tensor.g2s.tile.{axes}",
+        f"cp.async.bulk.tensor.g2s.{'im2col' if of_patches else 'tile'}.{axes}",
         "void",
         [
             ("ptr", function.pointer(one, to, "shared")),
             ("ptr", function.pointer(one, barrier, "shared")),
             *_box(function, one, tensor),
+            *(("i16", function.read(one, each, 16)) for each in offsets),
             ("i16", mask),
             ("i64", "0"),
             ("i1", str(several).lower()),
@@ -132,7 +136,7 @@ def _arrive_behind_copies(function: Function, one: Instruction) -> None:
 _BARRIERS = "shared shared::cta b64"
 _COPIED = "shared shared::cta global L2::cache_hint L2::64B L2::128B L2::256B"
 _BOXES = (
-    "1d 2d 3d 4d 5d shared::cta shared::cluster global tile mbarrier::complete_tx::bytes multicast::cluster bulk_group "
+    "1d 2d 3d 4d 5d shared::cta shared::cluster global tile im2col mbarrier::complete_tx::bytes multicast::cluster bulk_group "
     "L2::cache_hint cta_group::1"
 )
 ROWS: Rows = {

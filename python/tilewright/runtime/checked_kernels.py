@@ -18,6 +18,7 @@ import numpy as np
 from tilewright import ptx
 from tilewright.dtypes import DTYPES, DType, to_numpy
 from tilewright.errors import LoweringError, TilewrightError
+from tilewright.payload.patch_windows import Window
 from tilewright.processes.child import Child, ChildEndedError
 from tilewright.runtime.emulated_gpu import EmulatedGpuKernel, EmulationError, SharedCount, TensorMap
 from tilewright.runtime.emulated_time import Estimate, estimate
@@ -32,7 +33,8 @@ _WARP = 32
 _ALIGNED = 256
 """Bytes of which an array's address is a multiple, as memory of a card's driver has it."""
 _ARGUMENT = re.compile(
-    r"(?P<out>out:|inout:)?(?P<map>map:)?(?P<type>\w+)\[(?P<shape>[0-9x]+)\](?:/(?P<box>[0-9x]+)(?:/(?P<swizzle>\d+))?)?"
+    r"(?P<out>out:|inout:)?(?P<map>map:)?(?P<type>\w+)\[(?P<shape>[0-9x]+)\]"
+    r"(?:/(?P<box>[0-9x]+)(?:/(?P<swizzle>\d+)(?P<window>(?:/-?\d+x-?\d+){3})?)?)?"
 )
 _SCALAR = re.compile(r"(?P<type>\w+)=(?P<value>\S+)")
 _KERNELS = (
@@ -41,6 +43,8 @@ _KERNELS = (
 )
 """How LLVM IR says which functions are kernels: a calling convention, or, as older compilers write it, annotations."""
 _FORMS = "f32[64x64], out:f32[64x64], inout:f32[64], map:bf16[128x64]/64x64/128, i32=64, or a FILE.npy"
+_IMAGE_AXES = 4
+"""Of images: their number, rows, columns and channels."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,6 +59,7 @@ class Argument:
         drawn: Whether it has random numbers at first; otherwise every byte is 0xFF, which is NaN in every float.
         box: Extents of the boxes of a tensor map; None where the kernel gets a pointer.
         swizzle: Bytes of the map's pattern.
+        window: Of a map of images, what it says beside the pixels and channels of a box.
         file: A file of numpy's with its elements.
     """
 
@@ -65,6 +70,7 @@ class Argument:
     drawn: bool = True
     box: tuple[int, ...] | None = None
     swizzle: int = 0
+    window: Window | None = None
     file: str = ""
 
 
@@ -110,8 +116,8 @@ def argument(text: str) -> Argument:
 
     Args:
         text: ``f32[64x64]`` for an array of random numbers that is only read, ``out:f32[64x64]`` for one that is written,
-            ``inout:…`` for both, ``map:bf16[128x64]/64x64/128`` for a tensor map with its box and swizzle, ``i32=64`` for a number, or a
-            FILE.npy.
+            ``inout:…`` for both, ``map:bf16[128x64]/64x64/128`` for a tensor map with its box and swizzle, behind which
+            one of images has its lower and upper corner and its steps, ``i32=64`` for a number, or a FILE.npy.
 
     Raises:
         ValueError: It says nothing of the kind.
@@ -126,13 +132,15 @@ def argument(text: str) -> Argument:
         box = found["box"]
         if bool(found["map"]) != bool(box):
             raise ValueError(f"{text!r} is no argument; a tensor map has a box, and nothing else has: {_FORMS}")
+        shape = _extents(found["shape"])
         return Argument(
             type=_type(found["type"]),
-            shape=_extents(found["shape"]),
+            shape=shape,
             written=bool(found["out"]),
             drawn=found["out"] != "out:",
             box=_extents(box) if box else None,
             swizzle=int(found["swizzle"] or 0),
+            window=_window(text, shape, found["window"]) if found["window"] else None,
         )
     found = _SCALAR.fullmatch(text)
     if found is None:
@@ -145,6 +153,20 @@ def _type(name: str) -> DType:
         known = ", ".join(each.name for each in DTYPES.values() if each.packed == 1)
         raise ValueError(f"{name!r} is no element type; expected one of {known}")
     return DTYPES[name]
+
+
+def _window(text: str, shape: tuple[int, ...], corners: str) -> Window:
+    """The window of images without gaps."""
+    if len(shape) != _IMAGE_AXES:
+        raise ValueError(f"{text!r} is no argument; a map of images has {_IMAGE_AXES} axes, channels last")
+    _, rows, columns, channels = shape
+    lower, upper, steps = (
+        (int(down), int(right)) for down, right in (each.split("x") for each in corners[1:].split("/"))
+    )
+    if min(steps) < 1:
+        raise ValueError(f"{text!r} is no argument; steps of images are 1 or more")
+    pitches = rows * columns * channels, columns * channels, channels
+    return Window((rows, columns, channels), pitches, lower, upper, steps)
 
 
 def _extents(text: str) -> tuple[int, ...]:
@@ -369,7 +391,7 @@ def _made(about: Argument, number: int) -> Any:  # noqa: ANN401 - an array, a ma
             kind
         )
     if about.box is not None:
-        return TensorMap(array, about.box, about.swizzle, writable=about.written, by_value=True)
+        return TensorMap(array, about.box, about.swizzle, window=about.window, writable=about.written, by_value=True)
     array.flags.writeable = about.written
     return array
 
