@@ -6,16 +6,23 @@ from __future__ import annotations
 from copy import copy
 from dataclasses import replace
 
-from tilewright.codegen.gpu import gathered_rows, grouped
+from tilewright.codegen.gpu import gathered_rows, grouped, patches
+from tilewright.codegen.patch_layout import Patches
 from tilewright.dims import Dim
 from tilewright.entries import Epilogue
 from tilewright.expressions import trace
 from tilewright.mlir import ir
 from tilewright.operator_specs import Conv2dSpec
 from tilewright.payload import conv2d, matmul
-from tilewright.payload.conv2d_products import reads_patches
+from tilewright.payload.conv2d_products import of_launch, reads_patches
 from tilewright.spec import MatmulSpec
 from tilewright.targets.gpu import GpuTarget
+
+
+def scattered(spec: Conv2dSpec) -> str:
+    """How an operand of a convolution's product that is not in memory is brought to the threads; empty where both are."""
+    said = conv2d.patches(spec) if reads_patches(spec) else None
+    return patches.copied(Patches.named(said), of_launch(spec).a_stored.bits) if said else ""
 
 
 class Forms:

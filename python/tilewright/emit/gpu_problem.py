@@ -9,19 +9,17 @@ from types import MappingProxyType
 from typing import Any
 
 from tilewright.codegen.gpu import open_sizes, strategies
-from tilewright.codegen.patch_layout import Patches
 from tilewright.emit.gpu_attention import GpuAttention
 from tilewright.emit.gpu_kernel import GpuCode
-from tilewright.emit.gpu_payload import Forms
+from tilewright.emit.gpu_payload import Forms, scattered
 from tilewright.emit.gpu_product import GpuProduct
 from tilewright.emit.gpu_stages import Computed, GpuStages
 from tilewright.errors import SpecError
 from tilewright.lowering.types import double_functions
 from tilewright.mlir import ir
 from tilewright.operator_specs import AttentionSpec, OperatorSpec
-from tilewright.payload import conv2d
 from tilewright.payload.attention_pass import AttentionPass
-from tilewright.payload.conv2d_products import of_launch, reads_patches
+from tilewright.payload.conv2d_products import of_launch
 from tilewright.schedules.gpu import shared_softmax, warp_group_softmax
 from tilewright.spec import MatmulSpec
 from tilewright.targets.gpu import GpuTarget
@@ -59,8 +57,7 @@ def able(spec: Computed, target: GpuTarget) -> list[str]:
         return [name for name, row in _ATTENTION.items() if row.does(spec, target)]
     if isinstance(spec, MatmulSpec):
         return strategies.able(spec, target)
-    said = conv2d.patches(spec) if reads_patches(spec) else None
-    return strategies.able(of_launch(spec), target, Patches.named(said) if said else None)
+    return strategies.able(of_launch(spec), target, scattered=scattered(spec))
 
 
 def planned(

@@ -8,9 +8,9 @@ from dataclasses import dataclass, fields
 from types import MappingProxyType
 from typing import Any
 
+from tilewright.build.constants import bits_of
 from tilewright.build.usedef import body, in_block, operations
 from tilewright.codegen.gpu import patches, threads
-from tilewright.codegen.patch_layout import Patches
 from tilewright.errors import LoweringError, ScheduleError
 from tilewright.lowering import culprit, run
 from tilewright.mlir import ir
@@ -49,14 +49,14 @@ class Decisions:
         sizes: Of the tile ("bm", "bn", "bk"), of its parts, and whatever else the schedule said of them, by name.
         stages: Those of the pipeline.
         products: Matrices like B that A is multiplied by.
-        images: Of which an operand is the matrix of patches, which is not in memory as it is multiplied; None of another one.
+        scattered: Where an operand's matrix is not in memory as it is multiplied, how it is brought there (`patches.copied`).
     """
 
     kind: str
     sizes: Mapping[str, int]
     stages: int
     products: int = 1
-    images: Patches | None = None
+    scattered: str = ""
 
     def made(self, kind: type[Any], **others: int) -> Any:  # noqa: ANN401 - a strategy's sizes, of that type
         """The sizes of a strategy, a dataclass of that type, which checks them; `others` are what no schedule decides.
@@ -136,8 +136,11 @@ def of(function: ir.Operation, batch: int) -> Decisions:
     names = _NAMES.get(kind, {})
     sizes = {"bm": rows, "bn": columns, "bk": depth} | {names.get(name, name): size for name, size in found.items()}
     stages = said(loops[0].attributes[_PIPELINE])["stages"] if _PIPELINE in loops[0].attributes else 1
-    images = next((each.patches for each in patches.of(function).values()), None)
-    return Decisions(kind, sizes, stages, len(contracts), images)
+    scattered = [
+        patches.copied(each.patches, bits_of(ir.MemRefType(body(function).arguments[operand].type).element_type))
+        for operand, each in patches.of(function).items()
+    ]
+    return Decisions(kind, sizes, stages, len(contracts), *scattered)
 
 
 def _ops(loop: ir.Operation, name: str) -> list[ir.Operation]:

@@ -25,6 +25,7 @@ from tilewright.codegen.patch_layout import Patches
 from tilewright.mlir import ir
 from tilewright.mlir.dialects import arith
 from tilewright.payload.conv2d import PATCHES
+from tilewright.schedules.gpu.warpgroup import ROW_BYTES
 
 
 def of(function: ir.Operation) -> dict[int, Images]:
@@ -33,6 +34,11 @@ def of(function: ir.Operation) -> dict[int, Images]:
         return {}
     operand, found = Patches.of(function.attributes[PATCHES])
     return {operand: Images(found)}
+
+
+def copied(images: Patches, bits: int) -> str:
+    """How patches of images with elements of so many bits are brought to shared memory: in "boxes", or else in "pieces"."""
+    return "boxes" if images.in_boxes(bits, ROW_BYTES) else "pieces"
 
 
 def place_of_box(images: Patches, pixel: Index, k: Index) -> tuple[list[Index], list[Index]]:

@@ -16,7 +16,6 @@ from tilewright.codegen.gpu.mma import MmaSync
 from tilewright.codegen.gpu.mma_types import multiplied
 from tilewright.codegen.gpu.stepping import Stepping
 from tilewright.codegen.gpu.tma_tiles import Box
-from tilewright.codegen.patch_layout import Patches
 from tilewright.errors import ScheduleError
 from tilewright.lowering.types import double_functions
 from tilewright.mlir import ir
@@ -27,7 +26,7 @@ from tilewright.schedules.gpu.mma_sync import WarpTile, mma_sync
 from tilewright.schedules.gpu.simt import ThreadTile, simt
 from tilewright.schedules.gpu.tensor_memory import TensorMemoryTile
 from tilewright.schedules.gpu.tensor_memory import tensor_memory as tensor_memory_schedule
-from tilewright.schedules.gpu.warpgroup import ROW_BYTES, WarpGroupTile
+from tilewright.schedules.gpu.warpgroup import WarpGroupTile
 from tilewright.schedules.gpu.warpgroup import warpgroup as warpgroup_schedule
 from tilewright.schedules.gpu_strategies import GPU_STRATEGIES
 from tilewright.schedules.steps.block_tile import with_sizes
@@ -195,14 +194,13 @@ CARRIERS: Mapping[str, Carrier] = MappingProxyType(
 """What carries out each of `GPU_STRATEGIES`."""
 
 
-def able(spec: MatmulSpec, target: GpuTarget, images: Patches | None = None) -> list[str]:
-    """The strategies that do a product on a target, the best one first; of patches of `images`, those that find or copy them."""
-    boxes = images is None or images.in_boxes(spec.a_stored.bits, ROW_BYTES)
+def able(spec: MatmulSpec, target: GpuTarget, *, scattered: str = "") -> list[str]:
+    """The strategies that do a product on a target, the best one first; of an operand that is `scattered` so, those that get it."""
     return [
         name
         for name, row in GPU_STRATEGIES.items()
         if CARRIERS[name].does(spec, target) and (not row.needs or row.needs in target.instructions)
-        if images is None or row.scattered == "pieces" or (boxes and row.scattered == "boxes")
+        if not scattered or row.scattered in ("pieces", scattered)
     ]
 
 
@@ -214,7 +212,7 @@ def decided(function: ir.Operation, spec: MatmulSpec, target: GpuTarget) -> tupl
         LoweringError: There is no loop over blocks.
     """
     found = decisions.of(function, len(spec.batch_axes))
-    names = able(spec, target, found.images)
+    names = able(spec, target, scattered=found.scattered)
     done = {CARRIERS[name].kind: CARRIERS[name] for name in names}
     if found.kind not in done:
         ops = [f"{decisions.OPS[kind]} ({kind})" for kind in done]

@@ -3,14 +3,44 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 
 from tilewright.build.index import Index, add
 from tilewright.build.usedef import body, defined_by, terminator
 from tilewright.build.views import mixed
-from tilewright.codegen.gpu import prologues
+from tilewright.codegen.gpu import patches, prologues
+from tilewright.codegen.patch_layout import Patches
 from tilewright.errors import LoweringError
 from tilewright.mlir import ir
+
+
+@dataclass(frozen=True, slots=True)
+class Coordinates:
+    """Where a box starts.
+
+    Attributes:
+        at: Its place in the tensor, or in the images, along the innermost axis first.
+        offsets: Of patches, how far from there the element of the filter is, to the right and down.
+    """
+
+    at: Sequence[Index]
+    offsets: Sequence[Index] = ()
+
+    @classmethod
+    def of_patches(cls, images: Patches, pixel: Index, k: Index) -> Coordinates:
+        """Those of patches, from a pixel of the result and an element of its patch on."""
+        return cls(*patches.place_of_box(images, pixel, k))
+
+    @property
+    def mode(self) -> ir.Attribute | None:
+        """What the copy's op says of them."""
+        return ir.Attribute.parse("#nvvm.tma_load_mode<im2col>") if self.offsets else None
+
+
+def images_of(function: ir.Operation) -> dict[int, Patches]:
+    """The images of which operands of a function are matrices of patches, by the operand's number."""
+    return {number: each.patches for number, each in patches.of(function).items()}
 
 
 def axes_of(argument: ir.Value) -> int:

@@ -45,7 +45,7 @@ from tilewright.build.index import Index, add, div, less, mul, value, values
 from tilewright.build.loops import Loop, if_else, loop, when
 from tilewright.build.usedef import body, function_of, retype
 from tilewright.build.views import mixed
-from tilewright.codegen.gpu import patches, shared, staging
+from tilewright.codegen.gpu import shared, staging
 from tilewright.codegen.gpu.barriers import (
     REGISTERS,
     await_turn,
@@ -59,7 +59,7 @@ from tilewright.codegen.gpu.barriers import (
 from tilewright.codegen.gpu.finished_tiles import Finishing
 from tilewright.codegen.gpu.ring import Ring, Turn, cluster_address
 from tilewright.codegen.gpu.tile_order import TileOrder
-from tilewright.codegen.gpu.tma_loads import argument_of, axes_of, place_of, reads_of
+from tilewright.codegen.gpu.tma_loads import Coordinates, argument_of, axes_of, images_of, place_of, reads_of
 from tilewright.codegen.gpu.tma_tiles import Box, BoxedTile, boxed
 from tilewright.codegen.gpu.warp_group_fragments import WARP, WarpGroups
 from tilewright.codegen.gpu.wgmma import Products
@@ -159,7 +159,7 @@ class Specialized(Finishing):
         if sizes.streamed:
             self._workspace = self._new_parameter()
         boxed_ = list(enumerate(self._tiles))[self._FIRST_BOXED :]
-        self._images = {number: each.patches for number, each in patches.of(function_of(self._loop)).items()}
+        self._images = images_of(function_of(self._loop))
         self._maps = {number: self._map(self._box(each, axes_of(arguments[each.operand]))) for number, each in boxed_}
         rows, columns = self._tile_counts()
         self._order = TileOrder(rows, columns, sizes.band, sizes.cluster, sizes.beside, sizes.split)
@@ -313,18 +313,17 @@ class Specialized(Finishing):
             target = cluster_address(shared.pointer(self._memory, add(start, part * tile.box_bytes)))
             first = add(inner, part * tile.inner)
             if tile.operand in self._images:
-                at, offsets = patches.place_of_box(self._images[tile.operand], outer, first)
-                mode = ir.Attribute.parse("#nvvm.tma_load_mode<im2col>")
+                box = Coordinates.of_patches(self._images[tile.operand], outer, first)
             else:
-                at, offsets, mode = [div(first, tile.packed), outer, *reversed(entry)], [], None
+                box = Coordinates([div(first, tile.packed), outer, *reversed(entry)])
             nvvm.cp_async_bulk_tensor_shared_cluster_global(
                 target,
                 self._maps[number],
-                [*map(shared.as_i32, at)],
+                [*map(shared.as_i32, box.at)],
                 barrier,
-                [*map(shared.as_i16, offsets)],
+                [*map(shared.as_i16, box.offsets)],
                 multicast_mask=mask,
-                mode=mode,
+                mode=box.mode,
                 group=self._of_pair,
             )
 
