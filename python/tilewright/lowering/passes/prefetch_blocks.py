@@ -34,6 +34,10 @@ _BURST = 16
 _STEPS, _UNIT = 8, 4
 """Steps of a tile between two bursts, at least; and what they are a multiple of, as an iteration may take so many."""
 
+_MOST_AT_ONCE = 256
+"""Lines at most of which prefetches are written out between two strips: tiles of a row or two would have those of all of K there, and code of
+half a megabyte."""
+
 _ENDLESS = 1 << 31
 """Steps of an outermost loop over a dynamic extent: more than there are."""
 _ROWS_AT_ONCE = {True: 16, False: 4}
@@ -404,7 +408,9 @@ def _prefetch(
         with ir.InsertionPoint(kernel):
             lines_from(0, lines)
     elif kernel != kernels[0] or ((block.along_k or spread) and k.trips >= 2 * _STEPS):
-        steps = _spread_steps(k) if spread else max(_STEPS, k.trips * _BURST // lines)
+        steps = max(_STEPS, k.trips * (_MOST_AT_ONCE if spread else _BURST) // lines)
+        if spread:
+            steps = min(steps, _spread_steps(k))
         strip = _in_strips(k, steps) if kernel == kernels[0] else k
         at_once = -(-lines // strip.trips)
         with ir.InsertionPoint(in_block(body(strip.op))[0]):
