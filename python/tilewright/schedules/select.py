@@ -54,6 +54,7 @@ class Row:
         pays: Whether it beats the rows after it.
         shared: What becomes of its sizes when threads share the work.
         threaded: Whether threads can share it.
+        shares: Whether threads share it as well as what the rows after it compute.
         needs: The fact of a target without which it computes nothing, one of its attributes; empty for none.
         tile: What its register tile has vectors along N of: packed panels, or rows of B; empty where it has none.
         own_order: Whether it adds products up in an order that no other strategy has.
@@ -72,6 +73,7 @@ class Row:
     pays: Callable[[MatmulSpec, Target], bool] = lambda spec, target: True
     shared: Callable[[Blocking, MatmulSpec, int], Blocking] = blocking.widened
     threaded: bool = True
+    shares: Callable[[MatmulSpec, Target], bool] = lambda spec, target: True
     needs: str = ""
     tile: Literal["panels", "rows", ""] = ""
     own_order: bool = False
@@ -135,6 +137,7 @@ STRATEGIES: Mapping[str, Row] = {
         fits=lambda spec: _fuses_vectors(spec, along_k=False),
         pays=pays.streaming,
         shared=streamed_blocks.in_strips,
+        shares=streamed_blocks.shares,
         tile="rows",
         takes=open_extents.takes_streamed,
         variants=open_extents.streamed,
@@ -252,17 +255,19 @@ def choose(spec: MatmulSpec, target: Target, overrides: Mapping[str, int] | None
     typical = spec
     if spec.deterministic and not _agree(spec, target):
         typical = replace(spec, m=_TYPICAL_ROWS, batch=(), a_batch=(), b_batch=())
-    name = first(typical, typical, target)
+    name = first(typical, typical, target, threads)
     if spec.deterministic and STRATEGIES[name].own_order and spec.n != 1:
         name = PANELS
     return sized(name, spec, target, overrides, threads)
 
 
-def first(spec: MatmulSpec, call: MatmulSpec, target: Target) -> str:
+def first(spec: MatmulSpec, call: MatmulSpec, target: Target, threads: int = 1) -> str:
     """The name of the first strategy that fits and pays for a call of `spec`, whose spec is `call`: `spec` itself, if that is static."""
     in_order = spec.deterministic and spec is not call
     rows = [name for name, row in STRATEGIES.items() if not (in_order and row.own_order)]
     fitting = (name for name in rows if STRATEGIES[name].computes(spec) and STRATEGIES[name].pays(call, target))
+    if threads > 1 and not spec.deterministic:  # Whose sums are to be the same on any number of threads.
+        fitting = (name for name in fitting if STRATEGIES[name].shares(call, target))
     return next((name for name in fitting if spec is call or STRATEGIES[name].takes(spec, call, target)), PANELS)
 
 

@@ -35,8 +35,8 @@ _STEPS, _UNIT = 8, 4
 """Steps of a tile between two bursts, at least; and what they are a multiple of, as an iteration may take so many."""
 
 _MOST_AT_ONCE = 256
-"""Lines at most of which prefetches are written out between two strips: tiles of a row or two would have those of all of K there, and code of
-half a megabyte."""
+"""Lines at most of which prefetches are written out between two strips: tiles of a row or two would have those of all of K there, and code
+of half a megabyte."""
 
 _ENDLESS = 1 << 31
 """Steps of an outermost loop over a dynamic extent: more than there are."""

@@ -34,6 +34,13 @@ _ROWS_BY_COLUMNS = ((2, 7, 8), (3, 6, 6))
 holds it."""
 
 
+_SHARED_ROWS, _SHARED_WIDE = 3, (16, 8)
+"""Rows up to which threads share whole rows of B on a core that waits for L2, and those from which they do so where rows of C are whole
+lines, of elements of as many bytes. Measured on two cores of Granite Rapids (2026-11-30), 650 random products of up to 32 rows with a B of half of
+L2 or more, unpacked or packed, times the speed of streamed: f32 1.32 in caches and 1.25 from memory, f64 1.05 and 0.98, bf16 1.55 and 1.37,
+f16 1.40 and 1.27, u8 by i8 1.91 and 1.51; of these f32 up to 3 rows 0.9, f64 from 16 rows in whole lines 0.75, in others 1.2."""
+
+
 def streamed_blocking(spec: MatmulSpec, target: Target) -> Blocking:
     """The sizes of strategy `streamed`: columns of B that the hardware follows, blocks of it that wait in L2, or whole rows.
 
@@ -151,6 +158,20 @@ def _takes_blocks(spec: MatmulSpec, target: Target) -> bool:
     if target.fma_per_cycle == 1 or target.rows_ahead or spec.m < least:
         return False
     return spec.m >= _ROWS_FROM_MEMORY or not _comes_from_memory(spec, target)
+
+
+def shares(spec: MatmulSpec, target: Target) -> bool:
+    """Whether threads share `streamed` as well as others: whole rows of B are parts of rows then, which the hardware follows less far.
+
+    Where rows of C are no whole lines, two threads also write the same one in each, again for each few rows of B.
+    """
+    if not target.rows_ahead or spec.prologue_b:
+        return True
+    if spec.widens:
+        return False
+    rows, nbytes = _SHARED_WIDE
+    in_lines = spec.n * nbytes % target.l1.line == 0
+    return spec.m <= _SHARED_ROWS or (spec.m >= rows and spec.acc_type.bytes == nbytes and in_lines)
 
 
 def in_strips(blocking: Blocking, spec: MatmulSpec, threads: int) -> Blocking:
