@@ -9,6 +9,8 @@ import pytest
 import tilewright as tw
 from tilewright import targets
 from tilewright.dtypes import to_numpy
+from tilewright.schedules.models.blocking import row_gap
+from tilewright.targets import get
 
 _HOST = targets.resolve("host")
 HOST = replace(_HOST, name="vectors", features=frozenset(each for each in _HOST.features if not each.startswith("amx")))
@@ -76,3 +78,20 @@ def test_a_result_whose_sums_go_on_is_not_prefetched_as_one_that_is_written():
     text = kernel.asm["bufferized"]
     assert "memref.prefetch %arg0" in text
     assert "memref.prefetch %arg2" not in text
+
+
+@pytest.mark.parametrize(("m", "k"), [(1, 1000), (2, 1000), (3, 900)])
+def test_few_rows_have_no_prefetches_of_all_of_k_in_one_place(m: int, k: int) -> None:
+    """A tile of a row has one strip of K, which had those of a whole block: half a megabyte of code."""
+    kernel = tw.compile(tw.MatmulSpec(m, 3000, k), target="sapphirerapids", schedule="unpacked")
+    assert 0 < kernel.asm["bufferized"].count("memref.prefetch") <= 600
+
+
+def test_a_strip_of_c_has_rows_of_whole_lines() -> None:
+    target = get("sapphirerapids")
+    for n in (616, 617, 640):
+        spec = tw.MatmulSpec(30, n, 1443)
+        text = tw.compile(spec, target=target, schedule="streamed", threads=2).asm["bufferized"]
+        rows = {int(each) for each in re.findall(r"memref<30x(\d+)xf32>", text)} - {n, 1443 + 48}
+        assert rows == {n + row_gap(target, spec.acc_type, n)}
+        assert not any(each % 16 for each in rows)

