@@ -109,7 +109,8 @@ def test_a_kernel_that_never_ends_is_ended(tmp_path: Path, capsys: pytest.Captur
         (("--arg", "f32[4x0]"), "an extent that is none"),
         (("--arg", "map:f32[4x4]"), "a tensor map has a box"),
         (("--arg", "map:f32[4x4]/4x4/0/0x0/0x0/1x1"), "a map of images has 4 axes"),
-        (("--arg", "map:f32[1x4x4x4]/4x4/0/0x0/0x0/0x1"), "steps of images are 1 or more"),
+        (("--arg", "map:f32[1x4x4x4]/4x4/0/0x0/0x0/0x1"), "steps from 1 to 8"),
+        (("--arg", "map:f32[1x4x4x4]/4x4/0/3x0/-2x0/1x1"), "with a pixel between them"),
         (("--arg", "map:f32[1x4x4x4]/4x4/0/0x0/0x0"), "is no argument"),
         (("--grid", "0"), "'0' is no size"),
         (("--kernel", "other"), "no kernel other"),
@@ -312,3 +313,13 @@ def test_patches_of_images(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -
     image = np.random.default_rng(0).uniform(-1, 1, (1, 3, 4, 4)).astype(np.float32)
     # The window has columns -1 to 2, which are 0 to 3 one element on.
     np.testing.assert_array_equal(np.load(tmp_path / "arg1.npy"), image[0].reshape(12, 4)[:8])
+
+
+@pytest.mark.parametrize("offsets", ["", ", {1}", ", {1, 0, 2}", ", %l"])
+def test_a_copy_of_patches_has_an_offset_for_each_axis_of_pixels(
+    offsets: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "k.ptx").write_text(PATCHES.replace(", {1, 0};", f"{offsets};"))
+    given = ["--arg", "map:f32[1x3x4x4]/8x4/0/0x-1/0x-1/1x1", "--arg", "out:f32[8x4]", "--block", "32"]
+    assert main(["emulate", str(tmp_path / "k.ptx"), *given]) == 2
+    assert "line 20 of the PTX" in capsys.readouterr().err

@@ -57,6 +57,11 @@ def test_a_copy_of_patches_wants_a_map_of_images():
     window = Window((5, 6, 8), (240, 48, 8), lower=(0, 0), upper=(0, 0), steps=(1, 1))
     with pytest.raises(EmulationError, match="a box of 4 axes; expected 2"):
         TensorMap(np.zeros((2, 5, 6, 8), np.int32), (1, 1, 8, 4), window=window)
+    for wrong in ({"lower": (3, 0), "upper": (-2, 0)}, {"steps": (1, 9)}, {"upper": (0, 128)}):
+        with pytest.raises(EmulationError, match="with a pixel between them, and steps from 1 to 8"):
+            TensorMap(np.zeros((2, 5, 6, 8), np.int32), (8, 4), window=window._replace(**wrong))
+    with pytest.raises(EmulationError, match="extents from 1 to 1024"):
+        TensorMap(np.zeros((2, 5, 6, 8), np.int32), (1025, 4), window=window)
     text = (
         MULTICAST.replace("AWAIT", AWAIT)
         .replace("MEET", "nvvm.barrier0")

@@ -121,6 +121,13 @@ def test_threads_of_such_a_core_share_parts_of_rows_seldom(shape, types, strateg
     assert select.choose(same, target, threads=2).strategy == select.choose(same, target).strategy
 
 
+@pytest.mark.parametrize(("m", "strategy"), [(20, "streamed"), (32, "streamed"), (48, "packed"), (64, "packed")])
+def test_dynamic_kernels_of_such_a_core_pack_sooner(m, strategy):
+    """Their sums have no buffer of their own."""
+    spec = tw.MatmulSpec(None, 1001, 1500)
+    assert select.first(spec, replace(spec, m=m), get("sapphirerapids")) == strategy
+
+
 @pytest.mark.parametrize(
     ("shape", "depth"),
     [

@@ -194,7 +194,7 @@ ROWS = (
     ),
     Mutant(
         "schedules/models/open_extents.py",
-        "many = target.by_lane or call.m > _UNPACKED_ROWS",
+        "many = target.by_lane or call.m > (_WHOLE_ROWS if target.rows_ahead else _UNPACKED_ROWS)",
         "many = True",
         ("test_regions.py",),
     ),

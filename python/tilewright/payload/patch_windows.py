@@ -51,8 +51,14 @@ class Window(NamedTuple):
         """
         whole = self.extents[2] * bits % (row_bytes * 8) == 0
         aligned = not any(pitch * bits % (_ALIGNMENT * 8) for pitch in self.pitches)
+        return whole and aligned and self.is_described and max(offsets) <= _MOST_OFFSET
+
+    @property
+    def is_described(self) -> bool:
+        """Whether a map has room for the corners and the steps, and the window has a pixel."""
         corners = all(each in _CORNERS for each in (*self.lower, *self.upper))
-        return whole and aligned and corners and max(self.steps) <= _MOST_STEP and max(offsets) <= _MOST_OFFSET
+        some = all(low < size + high for low, size, high in zip(self.lower, self.extents, self.upper, strict=False))
+        return corners and some and all(1 <= each <= _MOST_STEP for each in self.steps)
 
 
 def window(

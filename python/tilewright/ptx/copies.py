@@ -47,7 +47,8 @@ def _copy_tensor(function: Function, one: Instruction) -> None:
     to, tensor, barrier, *rest = one.operands
     several, of_patches = one.has("multicast::cluster"), one.has("im2col")
     offsets = rest.pop(0) if of_patches else ()
-    if not isinstance(offsets, tuple):
+    # One for each axis of pixels: the others are of channels and images.
+    if not isinstance(offsets, tuple) or (of_patches and len(offsets) != int(axes[0]) - 2):
         raise unknown(one)
     mask = function.read(one, rest[0], 16) if several else "0"
     function.perform(
@@ -67,6 +68,8 @@ def _copy_tensor(function: Function, one: Instruction) -> None:
 
 
 def _store_box(function: Function, one: Instruction, axes: str) -> None:
+    if one.has("im2col"):  # Stores have a mode of another name.
+        raise unknown(one)
     tensor, of = one.operands[:2]
     pointer = ("ptr", function.pointer(one, of, "shared"))
     function.perform(f"cp.async.bulk.tensor.s2g.tile.{axes}", "void", [pointer, *_box(function, one, tensor)])

@@ -20,7 +20,7 @@ from tilewright.dtypes import DTYPES, DType, to_numpy
 from tilewright.errors import LoweringError, TilewrightError
 from tilewright.payload.patch_windows import Window
 from tilewright.processes.child import Child, ChildEndedError
-from tilewright.runtime.emulated_gpu import EmulatedGpuKernel, EmulationError, SharedCount, TensorMap
+from tilewright.runtime.emulated_gpu import IMAGE_AXES, EmulatedGpuKernel, EmulationError, SharedCount, TensorMap
 from tilewright.runtime.emulated_time import Estimate, estimate
 from tilewright.runtime.launches import Launch
 
@@ -43,8 +43,6 @@ _KERNELS = (
 )
 """How LLVM IR says which functions are kernels: a calling convention, or, as older compilers write it, annotations."""
 _FORMS = "f32[64x64], out:f32[64x64], inout:f32[64], map:bf16[128x64]/64x64/128, i32=64, or a FILE.npy"
-_IMAGE_AXES = 4
-"""Of images: their number, rows, columns and channels."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,16 +155,19 @@ def _type(name: str) -> DType:
 
 def _window(text: str, shape: tuple[int, ...], corners: str) -> Window:
     """The window of images without gaps."""
-    if len(shape) != _IMAGE_AXES:
-        raise ValueError(f"{text!r} is no argument; a map of images has {_IMAGE_AXES} axes, channels last")
+    if len(shape) != IMAGE_AXES:
+        raise ValueError(f"{text!r} is no argument; a map of images has {IMAGE_AXES} axes, channels last")
     _, rows, columns, channels = shape
     lower, upper, steps = (
         (int(down), int(right)) for down, right in (each.split("x") for each in corners[1:].split("/"))
     )
-    if min(steps) < 1:
-        raise ValueError(f"{text!r} is no argument; steps of images are 1 or more")
     pitches = rows * columns * channels, columns * channels, channels
-    return Window((rows, columns, channels), pitches, lower, upper, steps)
+    window = Window((rows, columns, channels), pitches, lower, upper, steps)
+    if not window.is_described:
+        raise ValueError(
+            f"{text!r} is no argument; corners are from -128 to 127 with a pixel between them, and steps from 1 to 8"
+        )
+    return window
 
 
 def _extents(text: str) -> tuple[int, ...]:

@@ -31,6 +31,8 @@ _VERSION = 2
 """Of the interface in native/emulator/Emulator.h."""
 _POINTER_BYTES = 8
 _MOST_AXES = 5
+IMAGE_AXES = 4
+"""Of images: their number, rows, columns and channels."""
 _REPORT_BYTES = 16384
 _NO_END = 2
 _MOST_EVENTS = 4_000_000
@@ -158,8 +160,15 @@ class TensorMap:
             raise EmulationError(
                 f"swizzle {self.swizzle}, {self.atom} at once", where="TensorMap", expected="0, 32, 64 or 128 bytes"
             )
-        if not all(1 <= extent <= 256 for extent in self.box):
-            raise EmulationError(f"box {self.box}", where="TensorMap", expected="extents from 1 to 256")
+        if self.window is not None and not (array.ndim == IMAGE_AXES and self.window.is_described):
+            raise EmulationError(
+                f"corners {self.window.lower} and {self.window.upper}, steps {self.window.steps}, of {array.ndim} axes",
+                where="TensorMap",
+                expected="four axes, corners from -128 to 127 with a pixel between them, and steps from 1 to 8",
+            )
+        most = (256,) * len(self.box) if self.window is None else (1024, 256)
+        if not all(1 <= extent <= limit for extent, limit in zip(self.box, most, strict=True)):
+            raise EmulationError(f"box {self.box}", where="TensorMap", expected=f"extents from 1 to {max(most)}")
         inner = self.box[-1] * array.itemsize
         if inner % 16:
             raise EmulationError(f"a box {inner} bytes wide", where="TensorMap", expected="a multiple of 16 bytes")

@@ -70,7 +70,7 @@ def _rules(spec: MatmulSpec, target: Target, threads: int) -> Iterator[_Rule]:
     call = representative(spec, {})
 
     def choice(m: int, n: int, k: int) -> str:
-        return select.first(spec, _resized(call, m, n, k // step * step or k), target, threads)
+        return select.first(spec, _resized(call, m, n, k // step * step or k), target)
 
     found, usual = regions.rules(extents, choice, in_steps)
     for tests, name in (*found, ((), usual), ((), select.PANELS)):

@@ -262,11 +262,14 @@ def choose(spec: MatmulSpec, target: Target, overrides: Mapping[str, int] | None
 
 
 def first(spec: MatmulSpec, call: MatmulSpec, target: Target, threads: int = 1) -> str:
-    """The name of the first strategy that fits and pays for a call of `spec`, whose spec is `call`: `spec` itself, if that is static."""
+    """The name of the first strategy that fits and pays for a call of `spec`, whose spec is `call`: `spec` itself, if that is static.
+
+    Of several `threads` it is one that they share well, but for a deterministic spec, whose sums are the same on any number of them.
+    """
     in_order = spec.deterministic and spec is not call
     rows = [name for name, row in STRATEGIES.items() if not (in_order and row.own_order)]
     fitting = (name for name in rows if STRATEGIES[name].computes(spec) and STRATEGIES[name].pays(call, target))
-    if threads > 1 and not spec.deterministic:  # Whose sums are to be the same on any number of threads.
+    if threads > 1 and not spec.deterministic:
         fitting = (name for name in fitting if STRATEGIES[name].shares(call, target))
     return next((name for name in fitting if spec is call or STRATEGIES[name].takes(spec, call, target)), PANELS)
 

@@ -181,8 +181,9 @@ def place(function: func.FuncOp, target: Target) -> None:
           for jr: for ir: prefetch the next lines of A, R and C at ic+mc;  for k: acc += ...;  C[ic+ir:, jr:] = acc + R[ic+ir:, jr:]
 
     A core that waits for L2 waits longest behind a burst. Of a function that prefetches rows ahead, all of them are spread over strips of
-    K, as many as a tile has rows; those of the next tile of C too, which `tilewright-prefetch-tiles` places. Measured on Cascade Lake,
-    8 x 48 sums of f32, packed, in GFLOP/s, in bursts and spread: 2048 x 2048 x 2048 119 and 127, 768 x 768 x 768 120 and 125.
+    K, as many as a tile has rows, or more where lines are many; those of the next tile of C too, which `tilewright-prefetch-tiles` places.
+    Measured on Cascade Lake, 8 x 48 sums of f32, packed, in GFLOP/s, in bursts and spread: 2048 x 2048 x 2048 119 and 127,
+    768 x 768 x 768 120 and 125.
     """
     large = _larger_than(int(target.l2.bytes * HELD), function)
     spread = decisions.number(function.operation, "rows_ahead", 0) > 0

@@ -50,6 +50,10 @@ _STREAMED_ROWS, _STREAMED_TILE, _STREAMED_VECTORS = 40, 8, 2
 tile, as each number of rows is code. In f32, of the speed of static code (Zen 5, all extents open): 16 x 4096 x 4096 1.26, 24 x 4096 x
 1024 1.05; with tiles of 16 rows by one vector, whose loops over k were written out, 0.81 and 0.82, by twice the code."""
 
+_WHOLE_ROWS = 32
+"""Rows up to which whole rows of B are, on a core that waits for L2; more are packed. On Granite Rapids (2026-11-30), N and K known,
+unpacked in place of packed, 40, 48 and 64 rows: f32 0.96, 0.88 and 0.84, f64 0.86, 0.86 and 0.75."""
+
 _TILE_VECTORS = 4
 """Vectors of columns of a register tile of a B as it lies: of deep products they are in half of L2, or B is packed. 64 x 64 x 8192 in
 f32 1.06 of the speed of static code, and 0.84 where it was left as it lies (Zen 5)."""
@@ -156,7 +160,9 @@ def takes_streamed(spec: MatmulSpec, call: MatmulSpec, target: Target) -> bool:
     """
     if call.m == 1:
         return not spec.widens
-    far = target.rows_ahead > 0 or call.k * call.n >= from_memory(spec, target)
+    if target.rows_ahead:
+        return strip_form.takes(spec, target) and call.m <= _WHOLE_ROWS
+    far = call.k * call.n >= from_memory(spec, target)
     return strip_form.takes(spec, target) and call.m <= _STREAMED_ROWS and far
 
 
@@ -201,7 +207,7 @@ def takes_packed(spec: MatmulSpec, call: MatmulSpec, target: Target) -> bool:
     # A last, short vector of sums waits in registers for what is done to it, unlike that of static code.
     lanes = target.lanes(spec.acc_type)
     whole = replace(call, n=ceil_div(call.n, lanes) * lanes) if spec.fused else call
-    many = target.by_lane or call.m > _UNPACKED_ROWS
+    many = target.by_lane or call.m > (_WHOLE_ROWS if target.rows_ahead else _UNPACKED_ROWS)
     return pays.packing(whole, target) and (many or not pays.streaming(whole, target, held=False))
 
 

@@ -64,10 +64,10 @@ the best of packed and unpacked, and so, in GFLOP/s: f32 1 x 1024 x 1024 7.5 and
 300 x 500 63 and 63, 8 x 1024 x 1024 32 and 53, 12 x 512 x 480 36 and 44, 14 x 640 x 300 84 and 72, 16 x 768 x 640 58 and 68, 20 x 1024 x
 512 54 and 64, 24 x 768 x 640 47 and 68, 24 x 1500 x 1400 30 and 35, 28 x 2048 x 2048 33 and 36, 48 x 2048 x 2048 45 and 38, 20 x 15768 x 80
 25 and 6; u8 by i8 2 x 1024 x 1024 36 and 48, 4 x 2048 x 2048 24 and 46, 12 x 2048 x 2048 29 and 61, 12 x 400 x 400 148 and 81; bf16,
-widened, 8 x 473 x 332 72 and 52, 6 x 1120 x 1312 51 and 62. On Granite Rapids, with 2 MiB (2026-11-30), 429 products of 10 to 32 rows in
-f32 and f64, times the speed of unpacked: with a B of 0.8 to 0.9 of L2 0.91 to 1.08, in caches as from memory, of 1.0 to 1.1 1.05 to 1.3, of
-1.2 to 1.5 1.02 to 1.45, whatever the rows; of 180 with more rows, times the speed of packed, 33 to 48 rows 1.15 in caches and 1.25 from
-memory, 49 to 64 1.07 and 1.12, 65 to 96 0.99 and 1.0."""
+widened, 8 x 473 x 332 72 and 52, 6 x 1120 x 1312 51 and 62. On Granite Rapids, with 2 MiB (2026-11-30), some 430 products of 10 to 32 rows
+in f32 and f64, times the speed of unpacked: with a B of 0.8 to 0.9 of L2 0.91 to 1.08, in caches as from memory, of 1.0 to 1.1 1.05 to 1.3,
+of 1.2 to 1.5 1.02 to 1.45, whatever the rows; of 200 with more rows, times the speed of what was chosen before, 33 to 48 rows 1.15 in
+caches and 1.25 from memory, 49 to 64 1.07 and 1.12, 65 to 96 0.99 and 1.0."""
 _PACKING_CYCLES = 0.3
 """Cycles to pack a byte of B: 12 GB/s on Zen 4, from the last-level cache as from memory, because panels are narrow."""
 _PREFETCHED_CYCLES = 0.05
