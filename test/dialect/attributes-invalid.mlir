@@ -84,5 +84,5 @@ module attributes {tilewright.schedule = 1} {}
 
 // -----
 
-// expected-error @+1 {{has the unknown attribute 'tilewright.shedule'; the dialect knows 'tilewright.target', 'tilewright.schedule', 'tilewright.sharing', 'tilewright.pipeline', 'tilewright.product', 'tilewright.softmax', 'tilewright.convolution', 'tilewright.patches', 'tilewright.prefetch', 'tilewright.unroll', 'tilewright.ahead', 'tilewright.rows_ahead', 'tilewright.past_l1', 'tilewright.across', 'tilewright.kernel'}}
+// expected-error @+1 {{has the unknown attribute 'tilewright.shedule'; the dialect knows 'tilewright.target', 'tilewright.schedule', 'tilewright.sharing', 'tilewright.pipeline', 'tilewright.product', 'tilewright.softmax', 'tilewright.convolution', 'tilewright.patches', 'tilewright.prefetch', 'tilewright.unroll', 'tilewright.ahead', 'tilewright.rows_ahead', 'tilewright.past_l1', 'tilewright.images', 'tilewright.across', 'tilewright.kernel'}}
 module attributes {tilewright.shedule = 1} {}

@@ -68,6 +68,7 @@ static constexpr Place kPlaces[] = {
     {TilewrightDialect::getRowsAheadAttrName(), "an i64 of at least 0", isSize,
      "only a function prefetches its operands", isFunction},
     {TilewrightDialect::getPastL1AttrName(), "an i64 of at least 0", isSize, "only a function loads tiles", isFunction},
+    {TilewrightDialect::getImagesAttrName(), "an i64 of at least 0", isSize, "only a function reads images", isFunction},
     {TilewrightDialect::getAcrossAttrName(), "an i64 of at least 0", isSize,
      "only a function has loops that threads share", isFunction},
     {TilewrightDialect::getKernelAttrName(), "a #tilewright.kernel", [](Attribute a) { return isa<KernelAttr>(a); },

@@ -12,6 +12,7 @@ from tilewright.build.usedef import operations
 from tilewright.codegen import block_products, bounds
 from tilewright.codegen.attention import function as attention
 from tilewright.codegen.convolution import depthwise
+from tilewright.codegen.convolution.images import read_images
 from tilewright.codegen.scalable import elementwise as scalable_elementwise
 from tilewright.codegen.scalable import product as scalable
 from tilewright.codegen.scaled_sums import product as scaled_sums
@@ -25,7 +26,7 @@ from tilewright.schedules.decisions import Decision, Depthwise, OnlineSoftmax, O
 from tilewright.spec import MatmulSpec
 from tilewright.targets.base import Target
 
-__all__ = ["CARRIERS", "WHOLE", "Carrier", "carry_out", "carry_out_whole", "define"]
+__all__ = ["CARRIERS", "WHOLE", "Carrier", "carry_out", "carry_out_whole", "define", "read_images"]
 
 
 @dataclass(frozen=True, slots=True)

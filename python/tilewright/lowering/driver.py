@@ -41,6 +41,10 @@ class Codegen(Protocol):
         """Replaces the product of a bufferized function that carries a decision."""
         ...
 
+    def read_images(self, function: func.FuncOp, spec: MatmulSpec, target: Target, /) -> None:
+        """Lets the product of a bufferized function read copies of images, if its schedule says so."""
+        ...
+
     def define(self, module: ir.Module, spec: MatmulSpec, target: Target, /) -> None:
         """Defines the functions that a module in the LLVM dialect then calls."""
         ...
@@ -86,6 +90,7 @@ def bufferize(
     operand_order.bring(module, payload_function(module, "bufferized"), spec, target)
     packed = prepack.separate(module, spec, origin) if spec.b_packed else None
     function = payload_function(module, "bufferized")
+    codegen.read_images(function, spec, target)
     tiles = target.dot(*spec.multiplied).is_tile
     if _ahead(function):
         prefetch_panels.place(function, target, None if packed is None else packed.nbytes, tiles=tiles)

@@ -410,7 +410,7 @@ def _check_lowered(name: str, given: Mapping[str, int]) -> None:
         ScheduleError: It does not.
     """
     known = sorted(each for axis in row(name).axes for each in axis.sizes if axis.minor)
-    for size in ("unroll", "ahead", "rows_ahead", "past_l1", "across", "order", "nest"):
+    for size in (*space.LOWERED, "order", "nest"):
         if size in given and size not in known:
             raise ScheduleError(
                 f"{size} is {given[size]}",

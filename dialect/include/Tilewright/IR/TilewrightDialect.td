@@ -26,10 +26,11 @@ def Tilewright_Dialect : Dialect {
     - `tilewright.convolution` on a `linalg` op that is a convolution holds a `#tilewright.depthwise`.
     - `tilewright.patches` on the function of a product holds a `#tilewright.patches`.
     - `tilewright.prefetch` on a function holds a `#tilewright.prefetch`.
-    - `tilewright.unroll`, `tilewright.ahead`, `tilewright.rows_ahead`, `tilewright.past_l1` and `tilewright.across` on a function hold
-      integers: steps over K of one iteration, KiB that streams are prefetched ahead, steps over K that rows of an operand are, whose
-      tiles do not stay in L1 (1: B's, 2: A's, 3: both's), and how many threads are side by side across the outer of two loops that
-      threads share.
+    - `tilewright.unroll`, `tilewright.ahead`, `tilewright.rows_ahead`, `tilewright.past_l1`, `tilewright.images` and
+      `tilewright.across` on a function hold integers: steps over K of one iteration, KiB that streams are prefetched ahead, steps over K
+      that rows of an operand are, whose tiles do not stay in L1 (1: B's, 2: A's, 3: both's), which images are copied for patches to be
+      read there (1: all, 2: those of a block of rows), and how many threads are side by side across the outer of two loops that threads
+      share.
       `transform.annotate` sets them from a parameter, such as a knob's.
     - `tilewright.kernel` on a schedule's module holds a `#tilewright.kernel`: for which calls the schedule is.
 
@@ -61,6 +62,7 @@ def Tilewright_Dialect : Dialect {
     static constexpr ::llvm::StringLiteral getAheadAttrName() { return "tilewright.ahead"; }
     static constexpr ::llvm::StringLiteral getRowsAheadAttrName() { return "tilewright.rows_ahead"; }
     static constexpr ::llvm::StringLiteral getPastL1AttrName() { return "tilewright.past_l1"; }
+    static constexpr ::llvm::StringLiteral getImagesAttrName() { return "tilewright.images"; }
     static constexpr ::llvm::StringLiteral getAcrossAttrName() { return "tilewright.across"; }
     /// The name under which a schedule's module carries its `KernelAttr`.
     static constexpr ::llvm::StringLiteral getKernelAttrName() { return "tilewright.kernel"; }

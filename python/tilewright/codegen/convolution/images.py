@@ -1,9 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""Carries out `#tilewright.patches`: a bufferized product reads a matrix of patches, one of its operands, from the images."""
+"""Carries out `#tilewright.patches`: a bufferized product reads a matrix of patches, one of its operands, from the images.
+
+Where its schedule has `tilewright.images`, tiles read copies of these; otherwise packing reads them.
+"""
 
 from __future__ import annotations
 
-from tilewright.codegen.convolution import in_place, patches
+from tilewright.codegen.convolution import in_place, padded_images, patches
 from tilewright.codegen.patch_layout import Patches
 from tilewright.errors import ScheduleError
 from tilewright.mlir import ir
@@ -11,6 +14,7 @@ from tilewright.mlir.dialects import func
 from tilewright.payload.abi import ENTRY
 from tilewright.payload.conv2d import PATCHES
 from tilewright.schedules import decisions
+from tilewright.schedules.models import image_copies
 from tilewright.spec import MatmulSpec
 from tilewright.targets.base import Target
 
@@ -47,3 +51,26 @@ def read(module: ir.Module, spec: MatmulSpec, target: Target) -> dict[int, tuple
     tile = (rows, dot.step) if rows and not dot.is_tile and not target.by_lane else None
     patches.read(module, operand, found, len(spec.operands), tile)
     return {operand: found.shape}
+
+
+def read_images(function: func.FuncOp, spec: MatmulSpec, target: Target) -> None:
+    """Lets the product of a bufferized function read patches in copies of the images, if its schedule says so.
+
+    Raises:
+        ScheduleError: It cannot.
+    """
+    copies = decisions.number(function.operation, "images", image_copies.NONE)
+    if not copies:
+        return
+    is_read = False
+    if PATCHES in function.attributes:
+        operand, patches = Patches.of(function.attributes[PATCHES])
+        blocks = copies == image_copies.BLOCKS
+        is_read = operand == 0 and padded_images.read(function, patches, target.lanes(spec.a_type), blocks=blocks)
+    if not is_read:
+        raise ScheduleError(
+            f"images is {copies}",
+            where="schedule parameters",
+            expected="0 of this product: it reads no patches, or not in whole rows of the filter and of the result",
+            remedy="Leave images, mc and kc to the model",
+        )

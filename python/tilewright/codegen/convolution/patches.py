@@ -79,7 +79,7 @@ def _reads(view: ir.Value, rows: tuple[Number, ...], columns: tuple[Number, ...]
             yield from _reads(op.results[0], rows, columns)
         elif op.name == "vector.transfer_read" and ir.MemRefType(view.type).rank == 2 and _is_plain(op):
             yield Read(op, (*rows, *terms(op.operands[1])), (*columns, *terms(op.operands[2])))
-        elif op.name != "memref.prefetch":
+        elif op.name not in ("memref.prefetch", "memref.reinterpret_cast"):
             raise ScheduleError(
                 f"{op.name} reads the matrix of patches, which is never made",
                 expected="vectors of its rows, which are read from the images",

@@ -44,8 +44,8 @@ def skip(
         tile: Rows of a register tile, and the elements of K that a step of its loop takes.
     """
     seen: list[ir.Operation] = []
-    for write, rows in list(_writes(function.arguments[result], ())):
-        loop = _product_loop(write.operands[0])
+    for write, rows in list(writes(function.arguments[result], ())):
+        loop = product_loop(write.operands[0])
         if loop is None or loop in seen or any(isinstance(n, ir.Value) and definition(n) for n in rows):
             continue
         seen.append(loop)
@@ -54,17 +54,17 @@ def skip(
             _bound(loop, total(rows), total(around), patches, tile)
 
 
-def _writes(view: ir.Value, rows: tuple[Number, ...]) -> Iterator[tuple[ir.Operation, tuple[Number, ...]]]:
+def writes(view: ir.Value, rows: tuple[Number, ...] = ()) -> Iterator[tuple[ir.Operation, tuple[Number, ...]]]:
     """The writes to a view of the result that starts at these rows."""
     for use in view.uses:
         op = use.owner.operation
         if op.name == "memref.subview":
-            yield from _writes(op.results[0], (*rows, *terms(offsets_of(op)[0])))
+            yield from writes(op.results[0], (*rows, *terms(offsets_of(op)[0])))
         elif op.name == "vector.transfer_write":
             yield op, (*rows, *terms(op.operands[2]))
 
 
-def _product_loop(value: ir.Value) -> ir.Operation | None:
+def product_loop(value: ir.Value) -> ir.Operation | None:
     """The loop over K whose sums are made into `value`."""
     work = [value]
     while work:
@@ -80,8 +80,18 @@ def _product_loop(value: ir.Value) -> ir.Operation | None:
 def _bound(loop: ir.Operation, pixel: Number, block: Number, patches: Patches, tile: tuple[int, int]) -> None:
     """Gives `loop` its new bounds."""
     rows, step = tile
-    images, row = patches.shape[0], patches.filter[1] * patches.channels
-    size = prod(patches.results)
+    row = patches.filter[1] * patches.channels
+    begin, end = met(pixel, patches, rows)
+    begin = mul(div(mul(begin, row), step), step)
+    end = mul(quotient(mul(end, row), step), step)
+    minus = mul(block, -1)
+    loop.operands[0] = value(signed_max(add(begin, minus), 0))
+    loop.operands[1] = value(signed_min(add(end, minus), loop.operands[1]))
+
+
+def met(pixel: Number, patches: Patches, rows: int) -> tuple[Number, Number]:
+    """From which row of the filter to which one it meets the images, for any of so many pixels from `pixel` on."""
+    images, size = patches.shape[0], prod(patches.results)
     ends = [div_rem(at, size) for at in (pixel, signed_min(add(pixel, rows - 1), images * size - 1))]
     first, last = (mul(div(inside, patches.results[1]), -patches.stride[0]) for _, inside in ends)
     dilation, (above, _) = patches.dilation[0], patches.before
@@ -93,11 +103,7 @@ def _bound(loop: ir.Operation, pixel: Number, block: Number, patches: Patches, t
         alike = arith.cmpi(arith.CmpIPredicate.eq, *(value(image) for image, _ in ends))
         begin = arith.select(alike, value(begin), value(0))
         end = arith.select(alike, value(end), value(patches.filter[0]))
-    begin = mul(div(mul(begin, row), step), step)
-    end = mul(quotient(mul(end, row), step), step)
-    minus = mul(block, -1)
-    loop.operands[0] = value(signed_max(add(begin, minus), 0))
-    loop.operands[1] = value(signed_min(add(end, minus), loop.operands[1]))
+    return begin, end
 
 
 def quotient(number: Number, divisor: int) -> Number:

@@ -34,10 +34,10 @@ def may_read_a(spec: MatmulSpec, target: Target) -> bool:
     as_it_lies = not (spec.a_transposed or spec.prologue_a or spec.prologue_b or spec.batch or spec.dynamic)
     alone = spec.products == 1 and not spec.has_rows
     # Of elements as wide as the sums, a B that is not packed is read where it lies too.
-    return as_it_lies and alone and _as_panels(spec, target) and (spec.b_packed or spec.widens)
+    return as_it_lies and alone and as_panels(spec, target) and (spec.b_packed or spec.widens)
 
 
-def _as_panels(spec: MatmulSpec, target: Target) -> bool:
+def as_panels(spec: MatmulSpec, target: Target) -> bool:
     """Whether rows of A, as they are stored, are what a panel would have, in whole steps: packing turns and widens nothing."""
     dot = target.dot(*spec.multiplied)
     if spec.split or (spec.widens and (dot.kind not in ("dot", "amx") or dot.storage or dot.flip)):
@@ -51,7 +51,7 @@ def depth(spec: MatmulSpec, target: Target, nr: int) -> int:
     0 where B is more panels, nothing of about that depth divides K, or rows of A are not what their panels would have. Measured on Zen 4 in
     GFLOP/s: f32 1536 x 24 x 6144 84 in one block, 80 in blocks of 1024; bf16 1000 x 32 x 16384 225 and 196.
     """
-    if spec.n > nr or not _as_panels(spec, target):
+    if spec.n > nr or not as_panels(spec, target):
         return 0
     row_bytes, most, step = nr * spec.b_type.bytes, target.l2.bytes, target.dot(*spec.multiplied).step
     if spec.k * row_bytes <= most:

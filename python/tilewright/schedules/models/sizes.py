@@ -19,8 +19,8 @@ _HELD_LIMIT = 32 << 20
 AHEAD = 6
 """KiB that streams are prefetched ahead: what memory delivers within its latency, about 30 GB/s times 100 ns, twice."""
 
-_MOST = {"order": 1, "nest": 5, "past_l1": 3}
-"""The largest number of a choice: two loops over register tiles, three over blocks; a bit for each of two operands."""
+_MOST = {"order": 1, "nest": 5, "past_l1": 3, "images": 2}
+"""The largest number of a choice: two loops over register tiles, three over blocks; a bit for each of two operands; what is copied."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,6 +38,8 @@ class Blocking:
         rows_ahead: Steps over K that rows of B are prefetched into L1 ahead of their use; 0: none are. What else is prefetched then is
             spread over strips of K.
         past_l1: Whose tiles do not stay in L1 when they are loaded into tile registers: 1, B's; 2, A's; 3, both; 0, neither's.
+        images: What a convolution copies of its images, with zeros around them, to read patches there: 1, all; 2, for each block of rows
+            what it reads; 0, nothing: patches are packed.
         order: Whether the loops over register tiles are the other way round than the strategy has them: 1, or 0.
         nest: Which order the loops over blocks have: the number of a permutation of those that there are; 0: as the strategy has them.
         across: How many threads are side by side across the outer of two nested loops that threads share, the others across the inner one;
@@ -55,6 +57,7 @@ class Blocking:
     ahead: int = AHEAD
     rows_ahead: int = 0
     past_l1: int = 0
+    images: int = 0
     order: int = 0
     nest: int = 0
     across: int = 0

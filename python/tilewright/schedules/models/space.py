@@ -297,7 +297,7 @@ def _past_l1(spec: MatmulSpec, target: Target, sizes: Blocking) -> Options:
     return [(each,) for each in range(4)] if target.dot(*spec.multiplied).is_tile else ()
 
 
-LOWERED = ("unroll", "ahead", "rows_ahead", "past_l1", "across")
+LOWERED = ("unroll", "ahead", "rows_ahead", "past_l1", "images", "across")
 """The sizes that the lowering of a function goes by."""
 ORDERS = ("order", "nest")
 """The choices that are orders of loops, and no sizes."""
@@ -319,6 +319,7 @@ PACKED = (
     Axis(("ahead",), prefetching.packed, minor=True),
     Axis(("rows_ahead",), prefetching.packed_rows_ahead, minor=True),
     Axis(("past_l1",), _past_l1, minor=True, ranked=False),
+    Axis(("images",), lambda spec, target, sizes: (), minor=True, ranked=False),
     _ACROSS,
     _PARTS,
 )

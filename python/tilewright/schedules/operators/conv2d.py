@@ -11,6 +11,7 @@ from math import gcd
 from tilewright.errors import ScheduleError
 from tilewright.operator_specs.conv2d import Conv2dSpec
 from tilewright.schedules import make, select
+from tilewright.schedules.models import image_copies
 from tilewright.schedules.models.blocking import Blocking, ceil_div, even, rows_in_l1
 from tilewright.schedules.models.lone_panel import reads_a
 from tilewright.schedules.models.register_tiles import register_tiles, tile_cycles
@@ -31,8 +32,8 @@ def plan(
 ) -> make.Plan:
     """The plan of the product of one group.
 
-    That of one row and column of the filter is a product as any other. Others are always packed: it is packing that reads
-    their patches. K, of which a patch is made in every part, is one.
+    That of one row and column of the filter is a product as any other. Others read patches in copies of the images (`image_copies`), or
+    are always packed: it is packing that reads their patches then. K, of which a patch is made in every part, is one.
 
     Raises:
         ScheduleError: A parameter is unknown, or wrong.
@@ -56,6 +57,15 @@ def _plan(
     sizes = dict(parameters)
     sized = partial(select.sized, select.PANELS, product, target, parameters, threads)
     blocking = sized().parameters
+    typical = sized(typical=True).parameters
+    may_copy = product.m > typical.mr and image_copies.may_be(spec, product, target)
+    if may_copy and parameters.get("images", _copies_pay(spec, parameters)):
+        own = image_copies.sizes(spec, product, target, typical)
+        if "mc" in parameters:  # It need not be whole rows of the result.
+            own["images"] = parameters.get("images", image_copies.ALL)
+        own |= sizes
+        if not reads_a(product, target, typical.replaced(own)):
+            return make.make(product, target, select.PANELS, own, threads)
     # Patches are packed: computing where an element is takes longer than moving it, and tile registers take rows that lie in memory.
     if reads_a(product, target, blocking) and target.dot(*product.multiplied).is_tile:
         if "mc" in parameters:
@@ -76,16 +86,21 @@ def _plan(
     return make.make(product, target, select.PANELS, sizes, threads)
 
 
+def _copies_pay(spec: Conv2dSpec, parameters: Mapping[str, int]) -> bool:
+    """Whether patches are read in copies of the images, where parameters say nothing of that."""
+    return image_copies.pay(spec) and image_copies.fit(spec, parameters.get("kc", spec.depth))
+
+
 def axes(spec: Conv2dSpec, strategy: str) -> tuple[Axis[MatmulSpec, Target, Blocking], ...]:
     """Which sizes of a convolution's product may vary: those of its strategy, in blocks of K that begin where a vector of channels does."""
     found = tuple(each for each in select.row(strategy).axes if each.sizes != ("parts",))
     if spec.is_pointwise:
         return found
-    own: Mapping[tuple[str, ...], Callable[..., Options]] = {
-        ("kc",): partial(_of_whole_channels, unit=_together(spec)),
-        ("mc",): _of_packed_patches,
-    }
-    return tuple(replace(each, options=partial(own[each.sizes], each)) if each.sizes in own else each for each in found)
+    own: Mapping[str, Callable[..., Options]] = {"kc": _depths, "mc": _rows, "images": _images}
+    return tuple(
+        replace(each, options=partial(own[each.sizes[0]], spec, each)) if each.sizes[0] in own else each
+        for each in found
+    )
 
 
 def _together(spec: Conv2dSpec) -> int:
@@ -93,22 +108,34 @@ def _together(spec: Conv2dSpec) -> int:
     return gcd(spec.ic // spec.groups, _UNIT)
 
 
-def _of_whole_channels(
-    axis: Axis[MatmulSpec, Target, Blocking], product: MatmulSpec, target: Target, sizes: Blocking, *, unit: int
-) -> Options:
+_Axis = Axis[MatmulSpec, Target, Blocking]
+
+
+def _depths(spec: Conv2dSpec, axis: _Axis, product: MatmulSpec, target: Target, sizes: Blocking) -> Options:
+    """Of whole channels, or of whole rows of the filter."""
+    unit = image_copies.row(spec) if sizes.images else _together(spec)
     return [(ceil_div(each, unit) * unit,) for (each,) in axis.options(product, target, sizes)]
 
 
-def _of_packed_patches(
-    axis: Axis[MatmulSpec, Target, Blocking], product: MatmulSpec, target: Target, sizes: Blocking
-) -> Options:
-    """Of tile registers, no blocks of rows that would be read where they lie: those of patches do not."""
+def _rows(spec: Conv2dSpec, axis: _Axis, product: MatmulSpec, target: Target, sizes: Blocking) -> Options:
+    """Where blocks of rows are copied, whole rows of the result.
+
+    Of tile registers, no blocks of rows that would be read where they lie: those of patches do not.
+    """
+    rows = [each for (each,) in axis.options(product, target, sizes)]
+    if sizes.images == image_copies.BLOCKS:
+        rows = [ceil_div(each, spec.ow) * spec.ow for each in rows]
+        return [(each,) for each in rows if image_copies.are_blocks(each, spec.n, (spec.oh, spec.ow))]
     tiles = target.dot(*product.multiplied).is_tile
-    return [
-        (each,)
-        for (each,) in axis.options(product, target, sizes)
-        if not (tiles and reads_a(product, target, replace(sizes, mc=each)))
-    ]
+    return [(each,) for each in rows if not (tiles and reads_a(product, target, replace(sizes, mc=each)))]
+
+
+def _images(spec: Conv2dSpec, axis: _Axis, product: MatmulSpec, target: Target, sizes: Blocking) -> Options:
+    """What of the images may be copied."""
+    if not image_copies.may_be(spec, product, target) or not image_copies.fit(spec, sizes.kc):
+        return axis.options(product, target, sizes)
+    blocks = image_copies.are_blocks(sizes.mc, spec.n, (spec.oh, spec.ow))
+    return [(image_copies.NONE,), (image_copies.ALL,), *([(image_copies.BLOCKS,)] if blocks else [])]
 
 
 def _dividing(product: MatmulSpec, target: Target, chosen: make.Plan) -> dict[str, int]:
