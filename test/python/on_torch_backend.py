@@ -450,6 +450,38 @@ def a_small_graph_is_run_in_the_fastest_way() -> None:
 
 
 @case
+def of_long_graphs_those_with_convolutions_are_tried_op_by_op() -> None:
+    from tilewright.torch.inductor import choice, timing
+
+    product, images = (lambda x, w: x @ w), (lambda x, w: torch.conv2d(x, w))
+    shapes = {product: ((5, 8), (8, 12)), images: ((1, 4, 6, 6), (8, 4, 3, 3))}
+    messages, kept = logged(), (timing.in_turn, choice._LONG)
+    choice._LONG = 0
+    try:
+        # Those of kernels beside their ops come first; Inductor alone is not tried.
+        for model, seconds, said in (
+            (product, [[1.0, 2.0]], None),
+            (images, [[1.0, 2.0], [1.0, 2.0], [2.0, 1.0]], "op by op, 2.00 times"),
+            (images, [[1.0, 2.0], [1.0, 2.0], [1.0, 2.0]], None),
+        ):
+            x, w = drawn(shapes[model], torch.float32)
+            torch._dynamo.reset()
+            messages.clear()
+            left = iter(seconds)
+            timing._ratio.cache_clear()
+            timing.in_turn = lambda calls, _, left=left: ([call() for call in calls], next(left))[1]
+            compiled = torch.compile(model, backend="tilewright")
+            with torch.no_grad():
+                for _ in range(3):
+                    assert torch.allclose(compiled(x, w), model(x, w), atol=1e-5)
+            assert next(left, None) is None
+            assert len(messages) == 1 + bool(said), messages
+            assert said is None or said in messages[1], messages
+    finally:
+        timing.in_turn, choice._LONG = kept
+
+
+@case
 def a_graph_that_changes_an_input_runs_once() -> None:
     def model(x: Any, w: Any) -> Any:
         x.add_(1)

@@ -34,6 +34,7 @@ class Operator:
         types: Element types.
         training: Whether gradients of all inputs and parameters are computed too.
         again: Sizes of the first axis of the first input with which the compiled program runs once more each.
+        rounds: The element type that it rounds to by itself, whatever its inputs have.
     """
 
     name: str
@@ -42,6 +43,7 @@ class Operator:
     types: tuple[Any, ...] = (F32,)
     training: bool = False
     again: tuple[int, ...] = ()
+    rounds: Any = None
 
     def program(self, dtype: Any) -> Program:
         """It in one element type, the same in every process."""
@@ -49,7 +51,7 @@ class Operator:
         call = self.function.make().to(dtype) if isinstance(self.function, Layer) else self.function
         inputs = [each(dtype) if callable(each) else drawn(each, dtype) for each in self.inputs]
         others = tuple([drawn((size, *inputs[0].shape[1:]), dtype), *inputs[1:]] for size in self.again)
-        return Program(call, inputs, dtype, self.training, others)
+        return Program(call, inputs, self.rounds or dtype, self.training, others)
 
 
 def integers(high: int, *shape: int) -> Callable[[Any], Any]:
@@ -417,10 +419,13 @@ def operators(scale: int = 1) -> tuple[Operator, ...]:
             (F32, BF16),
         ),
         Operator("int8_product", lambda x, y: torch._int_mm(x, y), (small_integers(32, 64), small_integers(64, 40))),
-        Operator("mixed_types", lambda x, w: F.linear(x.to(BF16), w.to(BF16)).float(), square),
+        Operator("mixed_types", lambda x, w: F.linear(x.to(BF16), w.to(BF16)).float(), square, rounds=BF16),
         Operator("wide_result", lambda x, w: (x @ w).float() + 1, square, (BF16,)),
         Operator(
-            "autocast", lambda x, w: torch.autocast("cpu", BF16)(lambda: F.gelu(F.linear(x, w)))().float(), square
+            "autocast",
+            lambda x, w: torch.autocast("cpu", BF16)(lambda: F.gelu(F.linear(x, w)))().float(),
+            square,
+            rounds=BF16,
         ),
         Operator("dynamic_rows", linear(F.gelu), linear_shapes, (F32, BF16), again=(7, 33, 130)),
         Operator(
