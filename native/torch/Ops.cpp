@@ -4,6 +4,7 @@
 // torch.
 
 #include "Attention.h"
+#include "Chain.h"
 #include "Convolution.h"
 #include "Product.h"
 #include "Registry.h"
@@ -76,6 +77,13 @@ void callOut(StableIValue *stack, uint64_t, uint64_t) {
   const Kernel &kernel = Registry::instance().require(name.get());
   std::vector<View> views = viewsOf(tensors), into = viewsOf(results);
   kernel.callInto(views.data(), views.size(), into.data(), into.size());
+}
+
+/// call_chain(str chain, Tensor[] operands) -> Tensor[]
+void callChain(StableIValue *stack, uint64_t, uint64_t) {
+  Text text(stack[0]);
+  std::vector<Owned> tensors = takeList(stack[1]);
+  stack[0] = giveList(Chain::of(text.get()).run(tensors));
 }
 
 /// matmul(Tensor a, Tensor b) -> Tensor
@@ -183,6 +191,7 @@ STABLE_TORCH_LIBRARY(tilewright, m) {
   m.def("call(str kernel, Tensor[] operands) -> Tensor");
   m.def("call_in_order(str kernel, Tensor[] operands, int[] axes) -> Tensor");
   m.def("call_many(str kernel, Tensor[] operands) -> Tensor[]");
+  m.def("call_chain(str chain, Tensor[] operands) -> Tensor[]");
   m.def("call_out(str kernel, Tensor[] operands, Tensor(a!)[] out) -> ()");
   m.def("linears_quantized(Tensor x, Tensor[] codes, Tensor[] scales, Tensor[] zeros, Tensor[] biases, str element, "
         "int group, str precision) -> Tensor");
@@ -195,6 +204,7 @@ STABLE_TORCH_LIBRARY_IMPL(tilewright, CPU, m) {
   m.impl("call", call);
   m.impl("call_in_order", callInOrder);
   m.impl("call_many", callMany);
+  m.impl("call_chain", callChain);
   m.impl("call_out", callOut);
   m.impl("linears_quantized", linearsQuantized);
   for (const Op &op : ops)

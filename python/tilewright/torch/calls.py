@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from typing import Any
 
@@ -67,5 +68,14 @@ def _nothing(kernel: str, operands: Sequence[Any], out: Sequence[Any]) -> None:
     registry.registered(kernel)
 
 
-for _name, _fake in (("call", _result), ("call_in_order", _in_order), ("call_many", _results), ("call_out", _nothing)):
+def _left(chain: str, operands: Sequence[Any]) -> list[Any]:
+    said = json.loads(chain)
+    steps = [said["steps"][number] for number in said["left"]]
+    return [
+        torch.empty_strided(each["sizes"], each["strides"], dtype=getattr(torch, each["type"]), device=operands[0].device)
+        for each in steps
+    ]
+
+
+for _name, _fake in (("call_chain", _left), ("call", _result), ("call_in_order", _in_order), ("call_many", _results), ("call_out", _nothing)):
     torch.library.register_fake(f"tilewright::{_name}", _fake)

@@ -14,7 +14,7 @@ from torch._inductor import config as inductor_config  # pyright: ignore[reportM
 from torch._inductor.compile_fx import compile_fx, compile_fx_inner  # pyright: ignore[reportMissingImports]
 from torch._inductor.decomposition import select_decomp_table  # pyright: ignore[reportMissingImports]
 
-from tilewright.torch.inductor import frozen
+from tilewright.torch.inductor import chains, frozen
 from tilewright.torch.inductor.choice import Choice
 from tilewright.torch.inductor.fx import aten
 from tilewright.torch.inductor.rewrite import rewrite
@@ -35,11 +35,12 @@ def tilewright(model: Any, inputs: Sequence[Any], **settings: Any) -> Callable[.
     Args:
         model: The graph.
         inputs: Its inputs.
-        **settings: Those of torch.compile. ``options`` are Inductor's; "freezing" makes parameters constants for inference, and
-            "timed", True if left out, leaves to torch what its own ops compute faster.
+        **settings: Those of torch.compile. ``options`` are Inductor's; "freezing" makes parameters constants for inference;
+            "timed", True if left out, leaves to torch what its own ops compute faster; and "chained", True if left out, calls kernels
+            that follow one another by one op.
     """
     options = dict(settings.get("options") or {})
-    timed = bool(options.pop("timed", True))
+    timed, chained = (bool(options.pop(name, True)) for name in ("timed", "chained"))
     freezing = options.pop("freezing", inductor_config.freezing) and not torch.is_grad_enabled()
     constants = frozen.parameters(model, inputs) if freezing else {}
     choice = Choice.of(model, inputs) if timed else None
@@ -48,7 +49,7 @@ def tilewright(model: Any, inputs: Sequence[Any], **settings: Any) -> Callable[.
         compiled = compile_fx(
             model,
             inputs,
-            inner_compile=partial(_compiled, constants=constants, choice=choice, timed=timed),
+            inner_compile=partial(_compiled, constants=constants, choice=choice, timed=timed, chained=chained),
             config_patches={**options, "freezing": False},
             decompositions=decompositions(),
         )
@@ -62,6 +63,7 @@ def _compiled(
     constants: Mapping[int, Any],
     choice: Choice | None,
     timed: bool,
+    chained: bool,
     **options: Any,  # noqa: ANN401
 ) -> Any:  # noqa: ANN401
     """Compiles one graph of ATen ops: a forward, a backward, or both at once for inference."""
@@ -74,6 +76,8 @@ def _compiled(
     def rest(graph_module: Any, inputs: Sequence[Any]) -> Any:  # noqa: ANN401
         nonlocal kernels
         kernels = rewrite(graph_module, timed=timed)
+        if chained:
+            chains.join(graph_module)
         return compile_fx_inner(graph_module, inputs, **options)
 
     is_frozen = constants and options.get("is_inference") and frozen.fits(graph_module, constants)
