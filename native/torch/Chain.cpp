@@ -160,8 +160,7 @@ std::vector<Owned> Chain::run(const std::vector<Owned> &operands) const {
     made[i] = step.result;
     if (step.start >= 0) {
       made[i].data = base + step.start;
-      View into = made[i]; // Strides that mean nothing are changed.
-      kernel.callInto(views.data(), views.size(), &into, 1, /*isApart=*/true);
+      kernel.callAt(views.data(), views.size(), made[i]);
       continue;
     }
     if (kernel.results() != 1)

@@ -286,6 +286,27 @@ void Kernel::call(View *given, size_t count, Owned *made, const std::vector<int6
   enter(all.data());
 }
 
+void Kernel::callAt(View *given, size_t count, const View &result) const {
+  const Operand &last = operands.back();
+  if (accumulates || results() != 1)
+    refuse(last, "is one of " + std::to_string(results()) + " results, or added to", "one that is new");
+  std::vector<int64_t> extents(limits.size(), -1);
+  bind(given, count, extents);
+  bool fits = result.rank == static_cast<int64_t>(last.shape.size()) && result.type == last.type;
+  for (int64_t axis = 0; fits && axis < result.rank; ++axis) {
+    int64_t size = last.shape[axis];
+    fits = result.sizes[axis] == (isOpen(size) ? extents[firstOpen - size] : size);
+  }
+  if (!fits || (isPlain && !isCompact(result)))
+    refuse(last, "has shape " + shapeText(result.sizes.data(), result.rank) + " and is of " + typeName(result.type),
+           wordsOf(last.shape) + " of " + typeName(last.type) + (isPlain ? ", without gaps" : ""));
+  std::array<const View *, mostOperands> all;
+  for (size_t i = 0; i < count; ++i)
+    all[i] = &given[i];
+  all[count] = &result;
+  enter(all.data());
+}
+
 void Kernel::callInto(View *given, size_t count, View *results, size_t resultCount, bool isApart) const {
   std::vector<int64_t> extents(limits.size(), -1);
   bind(given, count, extents);

@@ -46,6 +46,9 @@ public:
   /// does not fit, or there is no memory. Strides that mean nothing are changed in the views. Results lie in memory in
   /// the order of `axes`, the slowest first, where there is one, else row-major.
   void call(View *given, size_t count, Owned *made, const std::vector<int64_t> *axes = nullptr) const;
+  /// Computes the one result into memory of its own, in whatever order that is. Throws std::runtime_error where an
+  /// operand does not fit, or the result is of another shape or type.
+  void callAt(View *given, size_t count, const View &result) const;
   /// Computes the results into tensors of the caller's. `isApart`: they are new, and share no memory with operands.
   void callInto(View *given, size_t count, View *results, size_t resultCount, bool isApart = false) const;
 

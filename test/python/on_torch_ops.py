@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import copy
+import json
 import os
 import re
 import subprocess
@@ -156,6 +157,39 @@ def a_result_lies_in_the_order_that_is_asked_for() -> None:
     says("wrong type or layout", lambda: in_order(name, [q, k, k], [0, 1, 3, 2]))
     product = ours.register(tw.compile(tw.MatmulSpec(5, 6, 8)))
     says("lies in an order of its own", lambda: in_order(product, [q[0, 0], torch.rand(8, 6)], [1, 0]))
+
+
+@case
+def kernels_one_after_the_other() -> None:
+    first, second = (ours.register(tw.compile(tw.MatmulSpec(*each))) for each in ((5, 6, 8), (3, 6, 5)))
+    a, b, c = torch.rand(5, 8), torch.rand(8, 6), torch.rand(3, 5)
+    operand = {"result": False}
+    step = {"axes": [], "type": "float32"}
+    product = {**step, "kernel": first, "start": 0, "operands": [{**operand, "number": 0}, {**operand, "number": 1}]}
+    product |= {"sizes": [5, 6], "strides": [6, 1]}
+    view = {"number": 0, "result": True, "offset": 0, "sizes": [5, 6], "strides": [6, 1]}
+    last = {**step, "kernel": second, "start": -1, "operands": [{**operand, "number": 2}, view]}
+    last |= {"sizes": [3, 6], "strides": [6, 1]}
+    chain = {"operands": 3, "bytes": 128, "steps": [product, last], "left": [1]}
+
+    def ran(**changes: Any) -> Any:
+        (found,) = torch.ops.tilewright.call_chain(json.dumps(chain | changes), [a, b, c])
+        return found
+
+    near(ran(), c @ (a @ b))
+    near(ran(), c @ (a @ b))
+    says("takes 2 operands; there are 3", lambda: ran(operands=2, steps=[product], left=[]))
+    says("takes operand 2; expected one that is there", lambda: ran(operands=2))
+    says("outside of its 64 bytes", lambda: ran(bytes=64))
+    says("makes a new tensor that is not left", lambda: ran(left=[]))
+    says("result 0 of a chain is left; expected a new tensor", lambda: ran(left=[0, 1]))
+    says("takes result 1; expected one", lambda: ran(steps=[product, {**last, "operands": [view | {"number": 1}] * 2}]))
+    far = view | {"offset": 1}
+    says("reads elements that result 0 does not have", lambda: ran(steps=[product, {**last, "operands": [view, far]}]))
+    says("expected a type that torch has", lambda: ran(steps=[product, {**last, "type": "int3"}]))
+    says(r"made a tensor of shape \(3, 6\); expected \(6, 3\)", lambda: ran(steps=[product, {**last, "sizes": [6, 3]}]))
+    says("no kernel", lambda: ran(steps=[product, {**last, "kernel": "nobody's"}]))
+    says("expected", lambda: torch.ops.tilewright.call_chain("{", [a, b, c]))
 
 
 @case

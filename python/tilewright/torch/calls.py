@@ -72,10 +72,18 @@ def _left(chain: str, operands: Sequence[Any]) -> list[Any]:
     said = json.loads(chain)
     steps = [said["steps"][number] for number in said["left"]]
     return [
-        torch.empty_strided(each["sizes"], each["strides"], dtype=getattr(torch, each["type"]), device=operands[0].device)
+        torch.empty_strided(
+            each["sizes"], each["strides"], dtype=getattr(torch, each["type"]), device=operands[0].device
+        )
         for each in steps
     ]
 
 
-for _name, _fake in (("call_chain", _left), ("call", _result), ("call_in_order", _in_order), ("call_many", _results), ("call_out", _nothing)):
+for _name, _fake in (
+    ("call_chain", _left),
+    ("call", _result),
+    ("call_in_order", _in_order),
+    ("call_many", _results),
+    ("call_out", _nothing),
+):
     torch.library.register_fake(f"tilewright::{_name}", _fake)

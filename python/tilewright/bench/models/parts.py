@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import time
 from collections import defaultdict
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -20,7 +20,7 @@ _AROUND = ("## Call", "Torch-Compiled", "TorchDynamo", "AOTDispatcher", "Pregrap
 def _timed_kernels(spent: dict[str, list[float]]) -> Iterator[None]:
     """While graphs that were compiled call kernels through a function that takes the time of each."""
     packet = torch.ops.tilewright
-    ops = {name: getattr(packet, name) for name in ("call", "call_in_order") if hasattr(packet, name)}
+    ops = {name: getattr(packet, name) for name in ("call", "call_in_order", "call_chain") if hasattr(packet, name)}
     kept = {name: each.default for name, each in ops.items()}
 
     def timed(op: Any) -> Callable[..., Any]:  # noqa: ANN401 - an op
@@ -32,8 +32,16 @@ def _timed_kernels(spent: dict[str, list[float]]) -> Iterator[None]:
 
         return call
 
+    def step(kernel: str, operands: Sequence[Any], axes: Sequence[int]) -> Any:  # noqa: ANN401
+        return timed(kept["call_in_order"])(kernel, operands, axes) if axes else timed(kept["call"])(kernel, operands)
+
+    def chain(text: str, operands: Sequence[Any]) -> list[Any]:
+        from tilewright.torch.inductor import chains  # which a graph that calls one has imported
+
+        return chains.run(text, operands, step)
+
     for name, each in ops.items():
-        each.default = timed(kept[name])
+        each.default = chain if name == "call_chain" else timed(kept[name])
     try:
         yield
     finally:

@@ -36,7 +36,7 @@ _OTHER = 1 / 10
 
 
 def may_be(spec: Conv2dSpec, product: MatmulSpec, target: Target) -> bool:
-    """Whether the product of a convolution can read patches in copies: single elements of rows, as the images have them, in a loop over K."""
+    """Whether the product of a convolution can read patches in copies: single elements of rows, as the images have them."""
     dot = target.dot(*product.multiplied)
     plain = lone_panel.as_panels(product, target) and not (dot.is_tile or target.by_lane or dot.rows > 1)
     return spec.layout == "nhwc" and plain and spec.ic // spec.groups % dot.step == 0 and product.k > 2 * dot.step

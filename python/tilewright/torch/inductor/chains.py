@@ -13,6 +13,7 @@ import operator
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
+import torch  # pyright: ignore[reportMissingImports] - not in the project's own environment
 from torch._inductor.pattern_matcher import stable_topological_sort  # pyright: ignore[reportMissingImports]
 from torch.fx import Node  # pyright: ignore[reportMissingImports]
 
@@ -32,6 +33,7 @@ _LINE = 64
 """Bytes of whose multiples results start at."""
 _MOST_BYTES = 256 << 20
 """Of the memory of a chain, which each thread keeps."""
+
 
 def join(graph_module: Any) -> int:  # noqa: ANN401
     """Joins calls of kernels, of static extents, where none waits for what another op makes of an earlier one's result; how many are left.
@@ -56,7 +58,7 @@ def join(graph_module: Any) -> int:  # noqa: ANN401
 
 
 def _chains(graph: Any) -> Iterator[_Chain]:  # noqa: ANN401
-    """The chains of calls in the order of the graph: a call that waits for another op, which a chain's result goes into, begins a new one."""
+    """The chains of calls in the order of the graph: a call that waits for another op, which reads a chain's result, begins a new one."""
     chain = _Chain()
     for node in graph.nodes:
         if node.target in _CALLS and _is_static(node):
@@ -82,12 +84,14 @@ class _Chain:
     Attributes:
         members: The calls, in order.
         known: By node, a member's or a view's of one, the number of the member.
+        values: By such a node, its fake value; views share the memory of the member's.
         outside: Ops that wait for a member, and are none.
     """
 
     def __init__(self) -> None:
         self.members: list[Node] = []
         self.known: dict[Node, int] = {}
+        self.values: dict[Node, Any] = {}
         self.outside: set[Node] = set()
         self._bytes = 0
 
@@ -97,7 +101,7 @@ class _Chain:
 
     def add(self, node: Node) -> None:
         """Takes one more call."""
-        self.known[node] = len(self.members)
+        self.known[node], self.values[node] = len(self.members), fx.value(node)
         self.members.append(node)
         self._bytes += fx.value(node).nbytes
 
@@ -106,12 +110,16 @@ class _Chain:
         given = node.all_input_nodes
         if node.target not in _VIEWS or len(given) != 1 or given[0] not in self.known:
             return False
-        of, own = (fx.value(each) for each in (given[0], node))
+        of, seen = self.values[given[0]], fx.value(node)
+        with of.fake_mode:
+            # The node's own value may be of an op that the member replaced.
+            own = node.target(*torch.fx.node.map_arg(node.args, lambda each: self.values[each]), **node.kwargs)
         numbers = (*own.shape, *own.stride(), own.storage_offset())
         shares = own.untyped_storage()._cdata == of.untyped_storage()._cdata
-        if own.dtype != of.dtype or not shares or not all(isinstance(each, int) for each in numbers):
+        is_same = own.dtype == seen.dtype and fx.same(own.shape, seen.shape) and fx.lies(seen, own.stride())
+        if not (shares and is_same and all(isinstance(each, int) for each in numbers)):
             return False
-        self.known[node] = self.known[given[0]]
+        self.known[node], self.values[node] = self.known[given[0]], own
         return True
 
     def replace(self, graph: Any) -> None:  # noqa: ANN401
@@ -170,7 +178,7 @@ class _Chain:
     def _operand(self, node: Node, inputs: Sequence[Node]) -> dict[str, Any]:
         if node not in self.known:
             return {"number": inputs.index(node), "result": False}
-        own = fx.value(node)
+        own = self.values[node]
         view = {"offset": own.storage_offset(), "sizes": list(own.shape), "strides": list(own.stride())}
         return {"number": self.known[node], "result": True, **view}
 
@@ -181,7 +189,7 @@ def run(chain: str, operands: Sequence[Any], call: Callable[..., Any]) -> list[A
     Args:
         chain: The text of the chain.
         operands: Its operands.
-        call: Takes the name of a kernel, its operands and the order of the result's axes, and returns the result.
+        call: Takes the name of a kernel, its operands and the order of the result's axes, or none, and returns the result.
     """
     said, results = json.loads(chain), []
     for step in said["steps"]:
@@ -191,5 +199,5 @@ def run(chain: str, operands: Sequence[Any], call: Callable[..., Any]) -> list[A
             else operands[each["number"]]
             for each in step["operands"]
         ]
-        results.append(call(step["kernel"], given, step["axes"] or list(range(len(step["sizes"])))))
+        results.append(call(step["kernel"], given, step["axes"]))
     return [results[number] for number in said["left"]]
