@@ -29,7 +29,7 @@ from tilewright.build.index import (
 )
 from tilewright.build.loops import chunks, loop
 from tilewright.build.usedef import copied, erase, in_block, parent, upwards, users
-from tilewright.build.vectors import load, store
+from tilewright.build.vectors import fixed, load, write
 from tilewright.build.views import reinterpreted
 from tilewright.codegen.convolution import packing, skipped_rows
 from tilewright.codegen.convolution.packing import Packing
@@ -99,8 +99,8 @@ class _Tile:
 def _tiles(function: func.FuncOp, panels: Packing, patches: Patches) -> list[_Tile] | None:
     """The loops over K that read the panels, once each; None where something else does."""
     rows = {}
-    for write, first in skipped_rows.writes(function.arguments[len(function.arguments) - 1]):
-        made = skipped_rows.product_loop(write.operands[0])
+    for end, first in skipped_rows.writes(function.arguments[len(function.arguments) - 1]):
+        made = skipped_rows.product_loop(end.operands[0])
         if made is not None:
             rows[made] = first
     tiles = [_Tile(parent(each), each, rows.get(parent(each), ())) for each in panels.reads]
@@ -174,14 +174,14 @@ class _Images:
             padded = memref.AllocOp(kind, [], [], alignment=64).result
         with ir.InsertionPoint(first[-1 if self._whole else 0]):
             with loop(0, kind.shape[0], 1) as (row, _, _):
-                self._copy_row(row, flat, padded, zero(ir.VectorType.get([lanes], element)))
+                self._copy_row(row, flat, padded, lanes)
             # Upstream divides places in a collapsed shape by its sizes again.
             self._flat = reinterpreted(ir.MemRefType.get([prod(kind.shape)], element), padded)
 
-    def _copy_row(self, row: Index, flat: ir.Value, padded: ir.Value, empty: ir.Value) -> None:
+    def _copy_row(self, row: Index, flat: ir.Value, padded: ir.Value, lanes: int) -> None:
         """Copies a row of the images, or fills it where there is none."""
         p = self.patches
-        lanes = ir.VectorType(empty.type).shape[0]
+        element = ir.MemRefType(padded.type).element_type
         columns = self.row // p.channels
         left = min(p.before[1], columns)
         taken = min(p.extents[1], columns - left)
@@ -192,11 +192,11 @@ class _Images:
         start = arith.select(inside, value(p.offset(image, y, 0, 0)), value(0))
 
         def filled(to: Index, some: int) -> None:
-            store(empty, padded, [row, to], some)
+            write(zero(fixed(some, element)), padded, [row, to])
 
         def moved(at: Index, to: Index, some: int) -> None:
-            found = load(flat, [add(start, at)], lanes, some)
-            store(arith.select(inside, found, empty), padded, [row, to], some)
+            found = load(flat, [add(start, at)], some)
+            write(arith.select(inside, found, zero(found.type)), padded, [row, to])
 
         first, end = left * p.channels, (left + taken) * p.channels
         chunks(first, lanes, filled)

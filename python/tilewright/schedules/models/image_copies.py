@@ -53,11 +53,12 @@ def fit(spec: Conv2dSpec, depth: int) -> bool:
     return depth >= spec.depth or depth % row(spec) == 0
 
 
-def sizes(spec: Conv2dSpec, product: MatmulSpec, target: Target, typical: Blocking) -> dict[str, int]:
+def sizes(spec: Conv2dSpec, product: MatmulSpec, target: Target, typical: Blocking, threads: int) -> dict[str, int]:
     """The sizes with which patches are read in copies, by name, for the register tile and the depth that a product has otherwise.
 
     All images are copied at once where that leaves more of L2 for the filters, or takes less traffic beyond it: copies that are written and
-    read again there, once for each panel of filters, or filters that are read again for each block.
+    read again there, once for each panel of filters, or filters that are read again for each block. Threads copy all at once: for blocks
+    they would wait for one another.
     """
     images, mc = ALL, product.m
     filters, l2 = product.k * product.n * product.b_type.bytes, target.l2.bytes
@@ -66,7 +67,7 @@ def sizes(spec: Conv2dSpec, product: MatmulSpec, target: Target, typical: Blocki
         depth = even(product.k, typical.kc, row(spec))
     block = _block(spec, product, int(l2 * _BLOCK))
     copies = 0 if _lie(spec) else spec.n * prod(_copied(spec)) * spec.ic // spec.groups * product.a_type.bytes
-    if copies > l2 * _HELD:
+    if threads == 1 and copies > l2 * _HELD:
         again = (ceil_div(product.m, block) - 1) * filters if filters > l2 * (1 - _BLOCK - _OTHER) else 0
         if again <= copies * (1 + ceil_div(product.n, typical.nr)):
             images, mc = BLOCKS, block

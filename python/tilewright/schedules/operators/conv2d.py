@@ -65,9 +65,9 @@ def _plan(
     typical = sized(typical=True).parameters
     may_copy = product.m > typical.mr and image_copies.may_be(spec, product, target)
     if may_copy and parameters.get("images", _copies_pay(spec, parameters)):
-        own = image_copies.sizes(spec, product, target, typical)
+        own = image_copies.sizes(spec, product, target, typical, threads)
         if "mc" in parameters:  # It need not be whole rows of the result.
-            own["images"] = parameters.get("images", image_copies.ALL)
+            own["images"] = image_copies.ALL
         own |= sizes
         if not reads_a(product, target, typical.replaced(own)):
             return make.make(product, target, select.PANELS, own, threads)
