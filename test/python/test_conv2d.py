@@ -19,10 +19,15 @@ from processes import in_new_process
 from tilewright.dtypes import to_numpy
 from tilewright.emit import operators
 from tilewright.errors import ScheduleError
+from tilewright.payload.conv2d_products import product
 from tilewright.payload.reference import within_bound
+from tilewright.schedules.models import image_copies
+from tilewright.schedules.operators import conv2d
 
 needs_qemu = pytest.mark.skipif(not shutil.which("qemu-aarch64"), reason="qemu-aarch64 is not installed")
 is_x86 = pytest.mark.skipif(os.uname().machine != "x86_64", reason="the target is x86-64's")
+WITHOUT_TILES = "host" if not tw.targets.resolve("host").dot("u8", "i8").is_tile else "icelake-server"
+"""This machine's target, or one without tile registers that it runs too."""
 FLOATS = ({"a": "f32"}, {"a": "f64"}, {"a": "f16"}, {"a": "bf16", "c": "bf16"})
 INTEGERS = ({"a": "i8"}, {"a": "u8", "b": "i8"}, {"a": "i8", "b": "u8"}, {"a": "u8"})
 
@@ -183,6 +188,81 @@ def test_nothing_beside_operands_is_touched(form, at_end):
     kernel = tw.compile(spec)
     call(kernel, [each.matrix for each in fenced], out=out.matrix)
     assert is_right(spec, out.matrix, arrays)
+
+
+COPIED = [
+    {"h": 9, "w": 11, "padding": 1},
+    {"h": 14, "w": 10, "padding": ((0, 2), (3, 1)), "stride": (2, 1)},
+    {"h": 13, "w": 13, "kh": 5, "kw": 3, "padding": "same", "dilation": (2, 1)},
+    {"h": 13, "w": 9, "kh": 2, "kw": 3, "dilation": (1, 2), "stride": 2, "padding": 1},
+    {"h": 12, "w": 12, "kh": 1, "kw": 7, "padding": (0, 3), "n": 3},
+    {"h": 11, "w": 11, "n": 2},  # Nothing is copied.
+    {"h": 11, "w": 11, "kh": 1, "kw": 1, "stride": 2, "n": 2},
+    {"h": 10, "w": 7, "ic": 24, "oc": 36, "groups": 3, "padding": 1, "n": 2},
+    {"h": 7, "w": 7, "ic": 3, "kh": 7, "kw": 7, "stride": 2, "padding": 3},
+    {"h": 2, "w": 2, "padding": 1, "oc": 100},
+    {"h": 8, "w": 8, "padding": 9, "kh": 3, "kw": 3},  # All of some patches is padding.
+]
+"""Convolutions whose patches are read in copies of the images."""
+
+
+@pytest.mark.parametrize("images", [0, 1, 2])
+@pytest.mark.parametrize("fields", COPIED, ids=str)
+def test_patches_are_read_in_copies_of_images(fields, images):
+    fields = {"n": 1, "ic": 8, "oc": 20, "kh": 3, "kw": 3} | fields
+    for more in ({"a": "f32", "epilogue": (tw.bias(), tw.relu())}, {"a": "u8", "b": "i8"}, {"a": "f64"}):
+        spec = tw.Conv2dSpec(**fields, **more)
+        arrays = operands(spec)
+        # Blocks of two rows of the result, where an image has a number of them; the last one of a single image may be shorter.
+        rows = 2 if images == 2 and (spec.n == 1 or spec.oh % 2 == 0) else spec.oh
+        sizes = {"mr": 3, "mc": rows * spec.ow, "images": images}
+        step = 4 if more["a"] == "u8" else 1
+        if spec.ic // spec.groups % step or (images and spec.oc // spec.groups <= 16):
+            continue
+        sizes["nr"] = 16  # Of several panels of filters.
+        for threads in (1, 2):
+            kernel = tw.compile(spec, tw.targets.resolve(WITHOUT_TILES), threads, parameters=sizes)
+            assert is_right(spec, call(kernel, arrays), arrays)
+
+
+@pytest.mark.parametrize("target", ["x86-64-v3", "znver4", "rv64gcv"])
+def test_copies_are_chosen_where_filters_have_several_elements(target):
+    def images(**fields):
+        spec = tw.Conv2dSpec(**{"n": 1, "ic": 64, "oc": 64, "kh": 3, "kw": 3, "padding": 1} | fields)
+        return conv2d.plan(spec, product(spec), tw.targets.get(target), {}, fields.pop("threads", 1)).parameters.images
+
+    l2 = tw.targets.get(target).l2.bytes
+    assert images(h=7, w=7, ic=16) == image_copies.ALL
+    assert images(h=14, w=14, ic=16, stride=2) == image_copies.ALL
+    # More than half of L2 is copied in blocks of rows.
+    assert images(h=128, w=l2 // 2**13, ic=16) == image_copies.BLOCKS
+    assert images(h=14, w=14, kh=1, kw=1, padding=0) == images(h=14, w=14, kh=1, kw=1, padding=0, stride=2, oc=512) == 0
+    assert images(h=14, w=14, stride=3) == image_copies.NONE  # No element of an image is in two patches.
+    assert images(h=14, w=14, layout="nchw") == image_copies.NONE
+
+
+def test_what_cannot_be_copied_is_said():
+    spec = tw.Conv2dSpec(1, 9, 9, 8, 40, 3, 3, padding=1)
+    target = tw.targets.resolve(WITHOUT_TILES)
+    for sizes in ({"images": 2, "mc": 10, "nr": 16}, {"images": 1, "kc": 40, "nr": 16}):
+        with pytest.raises(ScheduleError, match=f"images is {sizes['images']}"):
+            tw.compile(spec, target, parameters=sizes)
+    with pytest.raises(ScheduleError, match="images is 1; expected 0 of this product"):
+        tw.compile(tw.MatmulSpec(40, 40, 40), target, schedule="packed", parameters={"images": 1})
+    with pytest.raises(ScheduleError, match="images is 3"):
+        tw.compile(spec, target, parameters={"images": 3})
+
+
+def test_blocks_of_k_longer_than_filters():
+    # Rows of patches end within a vector.
+    for fields in (
+        {"ic": 8, "oc": 64, "kh": 1, "kw": 1, "stride": (1, 2)},
+        {"ic": 5, "oc": 16, "kh": 3, "kw": 3, "padding": 1},
+    ):
+        for order in ("hwio", "ohwi"):
+            spec = tw.Conv2dSpec(1, 9, 9, **fields, w_packed=True, filter=order)
+            arrays = operands(spec)
+            assert is_right(spec, call(tw.compile(spec, parameters={"kc": 64}), arrays), arrays)
 
 
 def test_patches_are_never_there_as_a_whole():

@@ -23,7 +23,7 @@ PROGRAMS = {
     "jax": "jax",
     "jax_kernels": "jax",
     "onnx": "onnxruntime",
-    **dict.fromkeys(("torch_ops", "torch_gradients", "torch_backend", "torch_traced"), "torch"),
+    **dict.fromkeys(("torch_ops", "torch_gradients", "torch_backend", "torch_chains", "torch_traced"), "torch"),
 }
 """By what is after "on_" in the name of a program: the environment that it runs in."""
 OPS = PACKAGE / "tilewright" / "torch" / "libtilewright_torch.so"

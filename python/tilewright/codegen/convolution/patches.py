@@ -24,6 +24,9 @@ from tilewright.mlir import ir
 from tilewright.mlir.dialects import func, vector
 from tilewright.payload.abi import ENTRY
 
+_ELEMENT = "memref.load"
+"""What reads the elements of a row that ends within a vector."""
+
 
 def read(module: ir.Module, operand: int, patches: Patches, result: int, tile: tuple[int, int] | None = None) -> None:
     """Lets the product of `module` take the images in place of the operand that is their patches.
@@ -58,9 +61,10 @@ def read(module: ir.Module, operand: int, patches: Patches, result: int, tile: t
         with ir.InsertionPoint.at_block_begin(function.entry_block):
             # The images as one row of elements.
             flat = reinterpreted(ir.MemRefType.get([patches.elements], element), matrix)
+        vectors, elements = ([each for each in reads if (each.op.name == _ELEMENT) == alone] for alone in (False, True))
         if patches.rows_are_pixels:
-            reads = short_runs.unrolled(tap_loops.split(reads, flat, patches))
-        for each in reads:
+            vectors = short_runs.unrolled(tap_loops.split(vectors, flat, patches))
+        for each in (*vectors, *elements):
             with ir.InsertionPoint(each.op), each.op.location:
                 each.op.results[0].replace_all_uses_with(_gathered(each, flat, patches))
             each.op.erase()
@@ -77,7 +81,9 @@ def _reads(view: ir.Value, rows: tuple[Number, ...], columns: tuple[Number, ...]
             yield from _reads(op.results[0], (*rows, *terms(offsets[0])), (*columns, *terms(offsets[1])))
         elif op.name == "memref.cast":
             yield from _reads(op.results[0], rows, columns)
-        elif op.name == "vector.transfer_read" and ir.MemRefType(view.type).rank == 2 and _is_plain(op):
+        elif op.name == _ELEMENT or (
+            op.name == "vector.transfer_read" and ir.MemRefType(view.type).rank == 2 and _is_plain(op)
+        ):
             yield Read(op, (*rows, *terms(op.operands[1])), (*columns, *terms(op.operands[2])))
         elif op.name not in ("memref.prefetch", "memref.reinterpret_cast"):
             raise ScheduleError(
@@ -125,7 +131,10 @@ def _erase_views(view: ir.Value) -> None:
 
 
 def _gathered(read_: Read, flat: ir.Value, patches: Patches) -> ir.Value:
-    """The vector that `read_` reads, or the matrix, row by row, from the images."""
+    """The element or the vector that `read_` reads, or the matrix, row by row, from the images."""
+    if read_.op.name == _ELEMENT:
+        alone = _row(total(read_.rows), total(read_.columns), 1, read_.op.results[0].type, flat, patches)
+        return vector.extract(alone, [], [0])
     kind = ir.VectorType(read_.op.results[0].type)
     *outer, lanes = kind.shape
     row, column = total(read_.rows), total(read_.columns)

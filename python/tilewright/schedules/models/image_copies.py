@@ -22,7 +22,7 @@ from tilewright.targets.base import Target
 NONE, ALL, BLOCKS = range(3)
 """What is copied: nothing; all images before all else; for each block of rows of the product what it reads."""
 
-_LEAST = 2
+_LEAST = 1.9
 """Elements of patches for each one of the copies from which on copying takes less time."""
 _FEW_COLUMNS = 128
 """Columns up to which reading images where they lie takes less time than packing patches of one element. Measured there, steps of 2: 57 x
