@@ -8,6 +8,7 @@ import json
 import os
 import pickle
 import shutil
+from typing import Any
 
 import numpy as np
 import pytest
@@ -190,6 +191,12 @@ def test_nothing_beside_operands_is_touched(form, at_end):
     assert is_right(spec, out.matrix, arrays)
 
 
+def made(**fields: Any) -> tw.Conv2dSpec:
+    """A convolution of one image with filters of 3 x 3, where nothing else is said."""
+    usual: dict[str, Any] = {"n": 1, "kh": 3, "kw": 3}
+    return tw.Conv2dSpec(**usual | fields)
+
+
 COPIED = [
     {"h": 9, "w": 11, "padding": 1},
     {"h": 14, "w": 10, "padding": ((0, 2), (3, 1)), "stride": (2, 1)},
@@ -209,9 +216,8 @@ COPIED = [
 @pytest.mark.parametrize("images", [0, 1, 2])
 @pytest.mark.parametrize("fields", COPIED, ids=str)
 def test_patches_are_read_in_copies_of_images(fields, images):
-    fields = {"n": 1, "ic": 8, "oc": 20, "kh": 3, "kw": 3} | fields
     for more in ({"a": "f32", "epilogue": (tw.bias(), tw.relu())}, {"a": "u8", "b": "i8"}, {"a": "f64"}):
-        spec = tw.Conv2dSpec(**fields, **more)
+        spec = made(**{"ic": 8, "oc": 20} | fields | more)
         arrays = operands(spec)
         # Blocks of two rows of the result, where an image has a number of them; the last one of a single image may be shorter.
         rows = 2 if images == 2 and (spec.n == 1 or spec.oh % 2 == 0) else spec.oh
@@ -227,15 +233,18 @@ def test_patches_are_read_in_copies_of_images(fields, images):
 
 @pytest.mark.parametrize("target", ["x86-64-v3", "znver4", "rv64gcv"])
 def test_copies_are_chosen_where_filters_have_several_elements(target):
-    def images(**fields):
-        spec = tw.Conv2dSpec(**{"n": 1, "ic": 64, "oc": 64, "kh": 3, "kw": 3, "padding": 1} | fields)
-        return conv2d.plan(spec, product(spec), tw.targets.get(target), {}, fields.pop("threads", 1)).parameters.images
+    def images(threads: int = 1, **fields: Any) -> int:
+        spec = made(**{"ic": 64, "oc": 64, "padding": 1} | fields)
+        sizes = conv2d.plan(spec, product(spec), tw.targets.get(target), {}, threads).parameters
+        assert sizes is not None
+        return sizes.images
 
     l2 = tw.targets.get(target).l2.bytes
     assert images(h=7, w=7, ic=16) == image_copies.ALL
     assert images(h=14, w=14, ic=16, stride=2) == image_copies.ALL
-    # More than half of L2 is copied in blocks of rows.
+    # More than half of L2 is copied in blocks of rows, for which threads would wait.
     assert images(h=128, w=l2 // 2**13, ic=16) == image_copies.BLOCKS
+    assert images(h=128, w=l2 // 2**13, ic=16, threads=2) == image_copies.ALL
     assert images(h=14, w=14, kh=1, kw=1, padding=0) == images(h=14, w=14, kh=1, kw=1, padding=0, stride=2, oc=512) == 0
     assert images(h=14, w=14, stride=3) == image_copies.NONE  # No element of an image is in two patches.
     assert images(h=14, w=14, layout="nchw") == image_copies.NONE
@@ -257,10 +266,10 @@ def test_blocks_of_k_longer_than_filters():
     # Rows of patches end within a vector.
     for fields in (
         {"ic": 8, "oc": 64, "kh": 1, "kw": 1, "stride": (1, 2)},
-        {"ic": 5, "oc": 16, "kh": 3, "kw": 3, "padding": 1},
+        {"ic": 5, "oc": 16, "padding": 1},
     ):
         for order in ("hwio", "ohwi"):
-            spec = tw.Conv2dSpec(1, 9, 9, **fields, w_packed=True, filter=order)
+            spec = made(h=9, w=9, **fields, w_packed=True, filter=order)
             arrays = operands(spec)
             assert is_right(spec, call(tw.compile(spec, parameters={"kc": 64}), arrays), arrays)
 
