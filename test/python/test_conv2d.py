@@ -245,6 +245,7 @@ def test_copies_are_chosen_where_filters_have_several_elements(target):
     # More than half of L2 is copied in blocks of rows, for which threads would wait.
     assert images(h=128, w=l2 // 2**13, ic=16) == image_copies.BLOCKS
     assert images(h=128, w=l2 // 2**13, ic=16, threads=2) == image_copies.ALL
+    assert images(n=64, h=64, w=64, threads=2) == image_copies.BLOCKS  # Scratch memory has a limit.
     assert images(h=14, w=14, kh=1, kw=1, padding=0) == images(h=14, w=14, kh=1, kw=1, padding=0, stride=2, oc=512) == 0
     assert images(h=14, w=14, stride=3) == image_copies.NONE  # No element of an image is in two patches.
     assert images(h=14, w=14, layout="nchw") == image_copies.NONE

@@ -33,6 +33,8 @@ _BLOCK = 1 / 4
 """The part of L2 that the copy for a block of rows has at most."""
 _OTHER = 1 / 10
 """The part of L2 that is left for the result."""
+_MOST_BYTES = 16 << 20
+"""Of copies that are made at once, which are scratch memory."""
 
 
 def may_be(spec: Conv2dSpec, product: MatmulSpec, target: Target) -> bool:
@@ -60,14 +62,16 @@ def sizes(spec: Conv2dSpec, product: MatmulSpec, target: Target, typical: Blocki
     read again there, once for each panel of filters, or filters that are read again for each block. Threads copy all at once: for blocks
     they would wait for one another.
     """
-    images, mc = ALL, product.m
     filters, l2 = product.k * product.n * product.b_type.bytes, target.l2.bytes
     depth = product.k
     if not product.fused and product.k * typical.nr * product.b_type.bytes > l2:
         depth = even(product.k, typical.kc, row(spec))
-    block = _block(spec, product, int(l2 * _BLOCK))
     copies = 0 if _lie(spec) else spec.n * prod(_copied(spec)) * spec.ic // spec.groups * product.a_type.bytes
+    images, mc = ALL, product.m
+    if copies > _MOST_BYTES:
+        images, mc = BLOCKS, _block(spec, product, _MOST_BYTES)
     if threads == 1 and copies > l2 * _HELD:
+        block = _block(spec, product, int(l2 * _BLOCK))
         again = (ceil_div(product.m, block) - 1) * filters if filters > l2 * (1 - _BLOCK - _OTHER) else 0
         if again <= copies * (1 + ceil_div(product.n, typical.nr)):
             images, mc = BLOCKS, block

@@ -31,8 +31,8 @@ _VIEWS = (
 """Ops whose result may be the memory of their operand."""
 _LINE = 64
 """Bytes of whose multiples results start at."""
-_MOST_BYTES = 256 << 20
-"""Of the memory of a chain, which each thread keeps."""
+_MOST_BYTES = 64 << 20
+"""Of the results of a chain, whose memory each thread keeps."""
 
 
 def join(graph_module: Any) -> int:  # noqa: ANN401
