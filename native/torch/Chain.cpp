@@ -86,7 +86,9 @@ const Chain &Chain::of(const std::string &text) {
     if (found != known.end())
       return *found->second;
   }
-  auto made = std::make_unique<Chain>(Json::parse(text));
+  std::string json = text;
+  std::replace(json.begin(), json.end(), '`', '"');
+  auto made = std::make_unique<Chain>(Json::parse(json));
   std::unique_lock lock(mutex);
   return *known.try_emplace(text, std::move(made)).first->second;
 }

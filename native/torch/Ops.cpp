@@ -79,11 +79,19 @@ void callOut(StableIValue *stack, uint64_t, uint64_t) {
   kernel.callInto(views.data(), views.size(), into.data(), into.size());
 }
 
-/// call_chain(str chain, Tensor[] operands) -> Tensor[]
+/// call_chain(str chain, Tensor[] operands) -> Tensor
 void callChain(StableIValue *stack, uint64_t, uint64_t) {
   Text text(stack[0]);
-  std::vector<Owned> tensors = takeList(stack[1]);
-  stack[0] = giveList(Chain::of(text.get()).run(tensors));
+  std::vector<Owned> made = Chain::of(text.get()).run(takeList(stack[1]));
+  if (made.size() != 1)
+    throw std::runtime_error("a chain of kernels has " + std::to_string(made.size()) + " results; expected one");
+  stack[0] = give(std::move(made.front()));
+}
+
+/// call_chain_many(str chain, Tensor[] operands) -> Tensor[]
+void callChainMany(StableIValue *stack, uint64_t, uint64_t) {
+  Text text(stack[0]);
+  stack[0] = giveList(Chain::of(text.get()).run(takeList(stack[1])));
 }
 
 /// matmul(Tensor a, Tensor b) -> Tensor
@@ -191,7 +199,8 @@ STABLE_TORCH_LIBRARY(tilewright, m) {
   m.def("call(str kernel, Tensor[] operands) -> Tensor");
   m.def("call_in_order(str kernel, Tensor[] operands, int[] axes) -> Tensor");
   m.def("call_many(str kernel, Tensor[] operands) -> Tensor[]");
-  m.def("call_chain(str chain, Tensor[] operands) -> Tensor[]");
+  m.def("call_chain(str chain, Tensor[] operands) -> Tensor");
+  m.def("call_chain_many(str chain, Tensor[] operands) -> Tensor[]");
   m.def("call_out(str kernel, Tensor[] operands, Tensor(a!)[] out) -> ()");
   m.def("linears_quantized(Tensor x, Tensor[] codes, Tensor[] scales, Tensor[] zeros, Tensor[] biases, str element, "
         "int group, str precision) -> Tensor");
@@ -205,6 +214,7 @@ STABLE_TORCH_LIBRARY_IMPL(tilewright, CPU, m) {
   m.impl("call_in_order", callInOrder);
   m.impl("call_many", callMany);
   m.impl("call_chain", callChain);
+  m.impl("call_chain_many", callChainMany);
   m.impl("call_out", callOut);
   m.impl("linears_quantized", linearsQuantized);
   for (const Op &op : ops)

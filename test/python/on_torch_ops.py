@@ -173,8 +173,7 @@ def kernels_one_after_the_other() -> None:
     chain = {"operands": 3, "bytes": 128, "steps": [product, last], "left": [1]}
 
     def ran(**changes: Any) -> Any:
-        (found,) = torch.ops.tilewright.call_chain(json.dumps(chain | changes), [a, b, c])
-        return found
+        return torch.ops.tilewright.call_chain(json.dumps(chain | changes).replace('"', "`"), [a, b, c])
 
     near(ran(), c @ (a @ b))
     near(ran(), c @ (a @ b))
@@ -190,6 +189,11 @@ def kernels_one_after_the_other() -> None:
     says(r"made a tensor of shape \(3, 6\); expected \(6, 3\)", lambda: ran(steps=[product, {**last, "sizes": [6, 3]}]))
     says("no kernel", lambda: ran(steps=[product, {**last, "kernel": "nobody's"}]))
     says("expected", lambda: torch.ops.tilewright.call_chain("{", [a, b, c]))
+    more = {**product, "start": -1}
+    text = json.dumps(chain | {"bytes": 0, "steps": [more, last], "left": [0, 1]}).replace('"', "`")
+    for found, wanted in zip(torch.ops.tilewright.call_chain_many(text, [a, b, c]), (a @ b, c @ (a @ b)), strict=True):
+        near(found, wanted)
+    says("has 2 results; expected one", lambda: torch.ops.tilewright.call_chain(text, [a, b, c]))
 
 
 @case

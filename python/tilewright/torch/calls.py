@@ -13,6 +13,8 @@ from tilewright.errors import TilewrightError
 from tilewright.torch import registry
 from tilewright.torch.ops import NAMESPACE, wants_gradient
 
+QUOTE = "`"
+"""What is around texts in that of a chain, which is JSON otherwise: Inductor writes it into C++ as it is."""
 _CALL, _CALL_MANY = NAMESPACE.call.default, NAMESPACE.call_many.default
 
 
@@ -68,8 +70,13 @@ def _nothing(kernel: str, operands: Sequence[Any], out: Sequence[Any]) -> None:
     registry.registered(kernel)
 
 
+def read_chain(chain: str) -> dict[str, Any]:
+    """What the text of a chain of kernels says (`inductor.chains`)."""
+    return json.loads(chain.replace(QUOTE, '"'))
+
+
 def _left(chain: str, operands: Sequence[Any]) -> list[Any]:
-    said = json.loads(chain)
+    said = read_chain(chain)
     steps = [said["steps"][number] for number in said["left"]]
     return [
         torch.empty_strided(
@@ -79,8 +86,14 @@ def _left(chain: str, operands: Sequence[Any]) -> list[Any]:
     ]
 
 
+def _only_left(chain: str, operands: Sequence[Any]) -> Any:  # noqa: ANN401 - a tensor
+    (result,) = _left(chain, operands)
+    return result
+
+
 for _name, _fake in (
-    ("call_chain", _left),
+    ("call_chain", _only_left),
+    ("call_chain_many", _left),
     ("call", _result),
     ("call_in_order", _in_order),
     ("call_many", _results),

@@ -20,7 +20,8 @@ _AROUND = ("## Call", "Torch-Compiled", "TorchDynamo", "AOTDispatcher", "Pregrap
 def _timed_kernels(spent: dict[str, list[float]]) -> Iterator[None]:
     """While graphs that were compiled call kernels through a function that takes the time of each."""
     packet = torch.ops.tilewright
-    ops = {name: getattr(packet, name) for name in ("call", "call_in_order", "call_chain") if hasattr(packet, name)}
+    names = ("call", "call_in_order", "call_chain", "call_chain_many")
+    ops = {name: getattr(packet, name) for name in names if hasattr(packet, name)}
     kept = {name: each.default for name, each in ops.items()}
 
     def timed(op: Any) -> Callable[..., Any]:  # noqa: ANN401 - an op
@@ -40,8 +41,9 @@ def _timed_kernels(spent: dict[str, list[float]]) -> Iterator[None]:
 
         return chains.run(text, operands, step)
 
+    ways = {"call_chain": lambda text, operands: chain(text, operands)[0], "call_chain_many": chain}
     for name, each in ops.items():
-        each.default = chain if name == "call_chain" else timed(kept[name])
+        each.default = ways.get(name) or timed(kept[name])
     try:
         yield
     finally:

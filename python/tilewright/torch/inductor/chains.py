@@ -18,11 +18,13 @@ from torch._inductor.pattern_matcher import stable_topological_sort  # pyright: 
 from torch.fx import Node  # pyright: ignore[reportMissingImports]
 
 from tilewright.lowering.passes.workspace import offsets
+from tilewright.torch.calls import QUOTE, read_chain
 from tilewright.torch.inductor import fx
 from tilewright.torch.inductor.fx import aten
 from tilewright.torch.ops import NAMESPACE
 
 _CALLS = (NAMESPACE.call.default, NAMESPACE.call_in_order.default)
+_CHAINS = (NAMESPACE.call_chain.default, NAMESPACE.call_chain_many.default)
 _VIEWS = (
     aten.view.default, aten._unsafe_view.default, aten.reshape.default, aten.permute.default, aten.transpose.int, aten.t.default,
     aten.slice.Tensor, aten.select.int, aten.unsqueeze.default, aten.squeeze.default, aten.squeeze.dim, aten.squeeze.dims,
@@ -40,7 +42,9 @@ def join(graph_module: Any) -> int:  # noqa: ANN401
 
     Before: ``a = call(k1, [x, w]); b = call(k2, [view(a), v])``. After, with the steps as a text that C++ reads once::
 
-        (b,) = call_chain('{"steps": [...]}', [x, w, v])
+        b = call_chain("{`steps`: [...]}", [x, w, v])
+
+    Where something else reads several of the results, ``call_chain_many`` returns these.
 
     Args:
         graph_module: The graph; each node has its fake value.
@@ -54,7 +58,7 @@ def join(graph_module: Any) -> int:  # noqa: ANN401
         graph.eliminate_dead_code()
         graph.lint()
         graph_module.recompile()
-    return sum(node.target in (*_CALLS, NAMESPACE.call_chain.default) for node in graph.nodes)
+    return sum(node.target in (*_CALLS, *_CHAINS) for node in graph.nodes)
 
 
 def _chains(graph: Any) -> Iterator[_Chain]:  # noqa: ANN401
@@ -126,17 +130,19 @@ class _Chain:
         """Puts the op into the place of its last member."""
         left = [node for node in self.members if self._is_left(node)]
         inputs = list(dict.fromkeys(each for node in self.members for each in node.args[1] if each not in self.known))
-        text = json.dumps(self._said(left, inputs))
+        text = json.dumps(self._said(left, inputs)).replace('"', QUOTE)
         last = self.members[-1]
+        one, many = _CHAINS
         with graph.inserting_after(last):
-            whole = fx.emit(graph, NAMESPACE.call_chain.default, text, inputs)
+            whole = fx.emit(graph, one if len(left) == 1 else many, text, inputs)
         # Inductor keeps these strides.
         whole.meta["eager_input_vals"] = ((text, list(map(fx.value, inputs))), {})
         after = whole
         for number, node in enumerate(left):
-            with graph.inserting_after(after):
-                after = graph.call_function(operator.getitem, (whole, number))
-            after.meta["val"] = whole.meta["val"][number]
+            if len(left) > 1:
+                with graph.inserting_after(after):
+                    after = graph.call_function(operator.getitem, (whole, number))
+                after.meta["val"] = whole.meta["val"][number]
             node.replace_all_uses_with(after)
         views = [node for node in self.known if node not in self.members]
         for node in (*reversed(views), *reversed(self.members)):
@@ -191,7 +197,7 @@ def run(chain: str, operands: Sequence[Any], call: Callable[..., Any]) -> list[A
         operands: Its operands.
         call: Takes the name of a kernel, its operands and the order of the result's axes, or none, and returns the result.
     """
-    said, results = json.loads(chain), []
+    said, results = read_chain(chain), []
     for step in said["steps"]:
         given = [
             results[each["number"]].as_strided(each["sizes"], each["strides"], each["offset"])
