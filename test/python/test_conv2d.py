@@ -263,18 +263,6 @@ def test_what_cannot_be_copied_is_said():
         tw.compile(spec, target, parameters={"images": 3})
 
 
-def test_blocks_of_k_longer_than_filters():
-    # Rows of patches end within a vector.
-    for fields in (
-        {"ic": 8, "oc": 64, "kh": 1, "kw": 1, "stride": (1, 2)},
-        {"ic": 5, "oc": 16, "padding": 1},
-    ):
-        for order in ("hwio", "ohwi"):
-            spec = made(h=9, w=9, **fields, w_packed=True, filter=order)
-            arrays = operands(spec)
-            assert is_right(spec, call(tw.compile(spec, parameters={"kc": 64}), arrays), arrays)
-
-
 def test_patches_are_never_there_as_a_whole():
     # The patches would take 4 x 56 x 56 x 9 x 256 floats, 115 MB.
     spec = tw.Conv2dSpec(4, 56, 56, 256, 128, 3, 3, padding=1)

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Lets a bufferized product read its patches from the images: the matrix of patches is an operand that is never made.
 
-Packing is all that reads an operand, vector by vector (`schedules.packed`). Each of these reads becomes one from the images, with
-zeros for what lies outside of them. Upstream has `transform.structured.convert_conv2d_to_img2col`, which makes a tensor of all
+Packing is all that reads an operand, vector by vector (`schedules.packed`), where no tile reads images (`padded_images`). Each of these
+reads becomes one from the images, with zeros for what lies outside of them. Upstream has `transform.structured.convert_conv2d_to_img2col`, which makes a tensor of all
 patches of what it is given, and takes neither dilations nor groups nor an image whose padding is not there.
 """
 
@@ -23,9 +23,6 @@ from tilewright.errors import ScheduleError
 from tilewright.mlir import ir
 from tilewright.mlir.dialects import func, vector
 from tilewright.payload.abi import ENTRY
-
-_ELEMENT = "memref.load"
-"""What reads the elements of a row that ends within a vector."""
 
 
 def read(module: ir.Module, operand: int, patches: Patches, result: int, tile: tuple[int, int] | None = None) -> None:
@@ -61,10 +58,9 @@ def read(module: ir.Module, operand: int, patches: Patches, result: int, tile: t
         with ir.InsertionPoint.at_block_begin(function.entry_block):
             # The images as one row of elements.
             flat = reinterpreted(ir.MemRefType.get([patches.elements], element), matrix)
-        vectors, elements = ([each for each in reads if (each.op.name == _ELEMENT) == alone] for alone in (False, True))
         if patches.rows_are_pixels:
-            vectors = short_runs.unrolled(tap_loops.split(vectors, flat, patches))
-        for each in (*vectors, *elements):
+            reads = short_runs.unrolled(tap_loops.split(reads, flat, patches))
+        for each in reads:
             with ir.InsertionPoint(each.op), each.op.location:
                 each.op.results[0].replace_all_uses_with(_gathered(each, flat, patches))
             each.op.erase()
@@ -81,9 +77,7 @@ def _reads(view: ir.Value, rows: tuple[Number, ...], columns: tuple[Number, ...]
             yield from _reads(op.results[0], (*rows, *terms(offsets[0])), (*columns, *terms(offsets[1])))
         elif op.name == "memref.cast":
             yield from _reads(op.results[0], rows, columns)
-        elif op.name == _ELEMENT or (
-            op.name == "vector.transfer_read" and ir.MemRefType(view.type).rank == 2 and _is_plain(op)
-        ):
+        elif op.name == "vector.transfer_read" and ir.MemRefType(view.type).rank == 2 and _is_plain(op):
             yield Read(op, (*rows, *terms(op.operands[1])), (*columns, *terms(op.operands[2])))
         elif op.name not in ("memref.prefetch", "memref.reinterpret_cast"):
             raise ScheduleError(
@@ -131,10 +125,7 @@ def _erase_views(view: ir.Value) -> None:
 
 
 def _gathered(read_: Read, flat: ir.Value, patches: Patches) -> ir.Value:
-    """The element or the vector that `read_` reads, or the matrix, row by row, from the images."""
-    if read_.op.name == _ELEMENT:
-        alone = _row(total(read_.rows), total(read_.columns), 1, read_.op.results[0].type, flat, patches)
-        return vector.extract(alone, [], [0])
+    """The vector that `read_` reads, or the matrix, row by row, from the images."""
     kind = ir.VectorType(read_.op.results[0].type)
     *outer, lanes = kind.shape
     row, column = total(read_.rows), total(read_.columns)

@@ -150,8 +150,9 @@ def sizes(
     found: dict[str, int | steps.Handle] = {**asdict(now)}
     if not spec.dynamic:
         _open(found, axes, spec, target, now, padded=padded, unit_of_k=unit_of_k)
+    own = {name for axis in axes for name in axis.sizes}  # Sizes that were made for another strategy may have more.
     for name in space.LOWERED:
-        if not isinstance(found[name], int) or name in now.by_name:
+        if name in own and (not isinstance(found[name], int) or name in now.by_name):
             lower_by(functions, name, found[name])
     return found
 
