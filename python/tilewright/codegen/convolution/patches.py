@@ -2,8 +2,9 @@
 """Lets a bufferized product read its patches from the images: the matrix of patches is an operand that is never made.
 
 Packing is all that reads an operand, vector by vector (`schedules.packed`), where no tile reads images (`padded_images`). Each of these
-reads becomes one from the images, with zeros for what lies outside of them. Upstream has `transform.structured.convert_conv2d_to_img2col`, which makes a tensor of all
-patches of what it is given, and takes neither dilations nor groups nor an image whose padding is not there.
+reads becomes one from the images, with zeros for what lies outside of them. Upstream has
+`transform.structured.convert_conv2d_to_img2col`, which makes a tensor of all patches of what it is given, and takes neither dilations
+nor groups nor an image whose padding is not there.
 """
 
 from __future__ import annotations
