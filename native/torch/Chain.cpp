@@ -58,6 +58,8 @@ View viewFrom(const Json &sizes, const Json &strides, int32_t type) {
   for (int64_t axis = 0; axis < view.rank; ++axis) {
     view.sizes[axis] = sizes.list()[axis].integer();
     view.strides[axis] = strides.list()[axis].integer();
+    if (view.sizes[axis] < 0 || view.strides[axis] < 0)
+      throw std::runtime_error("a tensor of a chain has a size or a stride below zero; expected none");
   }
   return view;
 }

@@ -413,72 +413,63 @@ def a_convolution_takes_the_layout_that_is_fastest() -> None:
     )
 
 
-@case
-def a_small_graph_is_run_in_the_fastest_way() -> None:
+def runs_as_said(model: Any, inputs: Sequence[Any], seconds: Sequence[list[float]], said: str | None) -> None:
+    """Checks that a graph whose ways take so long, asked for in turn, is run in the way that the log then says; None: with kernels."""
     from tilewright.torch.inductor import timing
 
-    product, images = (lambda x, w: x @ w), (lambda x, w: torch.conv2d(x, w))
-    shapes = {product: ((5, 8), (8, 12)), images: ((1, 4, 6, 6), (8, 4, 3, 3))}
-    messages, kept = logged(), timing.in_turn
-    ways = {
-        # What each way takes: with kernels, op by op, and by Inductor alone.
-        (product, (2.0, 9.0)): None,
-        (product, (2.0, 1.0), (2.0, 1.0, 3.0)): "op by op, 2.00 times",
-        (product, (2.0, 2.5), (2.0, 2.5, 1.0)): "by Inductor alone, 2.00 times",
-        (product, (2.0, 2.5), (2.0, 2.5, 1.99)): None,
-        # Ops by themselves leave images in an order that Inductor changes.
-        (images, (2.0, 9.0), (2.0, 9.0, 1.0)): "by Inductor alone, 2.00 times",
-    }
+    messages, kept, left = logged(), timing.in_turn, iter(seconds)
+    torch._dynamo.reset()
+    timing._ratio.cache_clear()
+    timing.in_turn = lambda calls, _: ([call() for call in calls], next(left))[1]
     try:
-        for (model, *each), said in ways.items():
-            x, w = drawn(shapes[model], torch.float32)
-            torch._dynamo.reset()
-            messages.clear()
-            # The first are those of kernels beside their ops.
-            seconds = iter([*[[1.0, 2.0]] * (1 if model is product else 2), *map(list, each)])
-            timing._ratio.cache_clear()
-            timing.in_turn = lambda calls, _, seconds=seconds: ([call() for call in calls], next(seconds))[1]
-            compiled = torch.compile(model, backend="tilewright")
-            with torch.no_grad():
-                for _ in range(3):
-                    assert torch.allclose(compiled(x, w), model(x, w), atol=1e-5)
-            assert next(seconds, None) is None
-            assert len(messages) == 1 + bool(said), messages
-            assert said is None or said in messages[1], messages
+        compiled = torch.compile(model, backend="tilewright")
+        with torch.no_grad():
+            for _ in range(3):
+                assert torch.allclose(compiled(*inputs), model(*inputs), atol=1e-5)
     finally:
         timing.in_turn = kept
+    assert next(left, None) is None
+    assert len(messages) == 1 + bool(said), messages
+    assert said is None or said in messages[1], messages
+
+
+PRODUCT, IMAGE = (lambda x, w: x @ w), (lambda x, w: torch.conv2d(x, w))
+ALIKE = {PRODUCT: ((5, 8), (8, 12)), IMAGE: ((1, 4, 6, 6), (8, 4, 3, 3))}
+"""Small graphs, and the shapes of their inputs."""
+
+
+@case
+def a_small_graph_is_run_in_the_fastest_way() -> None:
+    ways = {
+        # What each way takes: with kernels, op by op, and by Inductor alone.
+        (PRODUCT, (2.0, 9.0)): None,
+        (PRODUCT, (2.0, 1.0), (2.0, 1.0, 3.0)): "op by op, 2.00 times",
+        (PRODUCT, (2.0, 2.5), (2.0, 2.5, 1.0)): "by Inductor alone, 2.00 times",
+        (PRODUCT, (2.0, 2.5), (2.0, 2.5, 1.99)): None,
+        # Ops by themselves leave images in an order that Inductor changes.
+        (IMAGE, (2.0, 9.0), (2.0, 9.0, 1.0)): "by Inductor alone, 2.00 times",
+    }
+    for (model, *each), said in ways.items():
+        # The first are those of kernels beside their ops.
+        kernels = [[1.0, 2.0]] * (1 if model is PRODUCT else 2)
+        runs_as_said(model, drawn(ALIKE[model], torch.float32), [*kernels, *map(list, each)], said)
 
 
 @case
 def of_long_graphs_those_with_convolutions_are_tried_op_by_op() -> None:
-    from tilewright.torch.inductor import choice, timing
+    from tilewright.torch.inductor import choice
 
-    product, images = (lambda x, w: x @ w), (lambda x, w: torch.conv2d(x, w))
-    shapes = {product: ((5, 8), (8, 12)), images: ((1, 4, 6, 6), (8, 4, 3, 3))}
-    messages, kept = logged(), (timing.in_turn, choice._LONG)
-    choice._LONG = 0
+    kept, choice._LONG = choice._LONG, 0
     try:
         # Those of kernels beside their ops come first; Inductor alone is not tried.
         for model, seconds, said in (
-            (product, [[1.0, 2.0]], None),
-            (images, [[1.0, 2.0], [1.0, 2.0], [2.0, 1.0]], "op by op, 2.00 times"),
-            (images, [[1.0, 2.0], [1.0, 2.0], [1.0, 2.0]], None),
+            (PRODUCT, [[1.0, 2.0]], None),
+            (IMAGE, [[1.0, 2.0], [1.0, 2.0], [2.0, 1.0]], "op by op, 2.00 times"),
+            (IMAGE, [[1.0, 2.0], [1.0, 2.0], [1.0, 2.0]], None),
         ):
-            x, w = drawn(shapes[model], torch.float32)
-            torch._dynamo.reset()
-            messages.clear()
-            left = iter(seconds)
-            timing._ratio.cache_clear()
-            timing.in_turn = lambda calls, _, left=left: ([call() for call in calls], next(left))[1]
-            compiled = torch.compile(model, backend="tilewright")
-            with torch.no_grad():
-                for _ in range(3):
-                    assert torch.allclose(compiled(x, w), model(x, w), atol=1e-5)
-            assert next(left, None) is None
-            assert len(messages) == 1 + bool(said), messages
-            assert said is None or said in messages[1], messages
+            runs_as_said(model, drawn(ALIKE[model], torch.float32), seconds, said)
     finally:
-        timing.in_turn, choice._LONG = kept
+        choice._LONG = kept
 
 
 @case

@@ -185,6 +185,8 @@ def kernels_one_after_the_other() -> None:
     says("takes result 1; expected one", lambda: ran(steps=[product, {**last, "operands": [view | {"number": 1}] * 2}]))
     far = view | {"offset": 1}
     says("reads elements that result 0 does not have", lambda: ran(steps=[product, {**last, "operands": [view, far]}]))
+    back = view | {"offset": 29, "strides": [-6, -1]}
+    says("a stride below zero", lambda: ran(steps=[product, {**last, "operands": [view, back]}]))
     says("expected a type that torch has", lambda: ran(steps=[product, {**last, "type": "int3"}]))
     says(r"made a tensor of shape \(3, 6\); expected \(6, 3\)", lambda: ran(steps=[product, {**last, "sizes": [6, 3]}]))
     says("no kernel", lambda: ran(steps=[product, {**last, "kernel": "nobody's"}]))

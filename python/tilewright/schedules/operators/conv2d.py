@@ -82,7 +82,7 @@ def _plan(
             )
         sizes = {"mr": blocking.mr, "mc": 2 * blocking.mr, **sizes}
     elif "kc" not in sizes and reads_a(product, target, blocking) and product.m > blocking.mr:
-        blocking = sized(typical=True).parameters
+        blocking = typical
         half = ceil_div(ceil_div(product.m, 2), blocking.mr) * blocking.mr
         sizes = {"mr": blocking.mr, "mc": min(blocking.mc, half), **sizes}
     if "kc" not in sizes and blocking.kc < product.k:

@@ -37,8 +37,8 @@ _MOST_BYTES = 64 << 20
 """Of the results of a chain, whose memory each thread keeps."""
 
 
-def join(graph_module: Any) -> int:  # noqa: ANN401
-    """Joins calls of kernels, of static extents, where none waits for what another op makes of an earlier one's result; how many are left.
+def join(graph_module: Any) -> None:  # noqa: ANN401
+    """Joins calls of kernels, of static extents, where none waits for what another op makes of an earlier one's result.
 
     Before: ``a = call(k1, [x, w]); b = call(k2, [view(a), v])``. After, with the steps as a text that C++ reads once::
 
@@ -58,7 +58,6 @@ def join(graph_module: Any) -> int:  # noqa: ANN401
         graph.eliminate_dead_code()
         graph.lint()
         graph_module.recompile()
-    return sum(node.target in (*_CALLS, *_CHAINS) for node in graph.nodes)
 
 
 def _chains(graph: Any) -> Iterator[_Chain]:  # noqa: ANN401
