@@ -213,6 +213,7 @@ COPIED = [
 """Convolutions whose patches are read in copies of the images."""
 
 
+@is_x86
 @pytest.mark.parametrize("images", [0, 1, 2])
 @pytest.mark.parametrize("fields", COPIED, ids=str)
 def test_patches_are_read_in_copies_of_images(fields, images):
@@ -252,6 +253,7 @@ def test_copies_are_chosen_where_filters_have_several_elements(target):
     assert images(h=14, w=14, layout="nchw") == image_copies.NONE
 
 
+@is_x86
 def test_what_cannot_be_copied_is_said():
     spec = tw.Conv2dSpec(1, 9, 9, 8, 40, 3, 3, padding=1)
     target = tw.targets.resolve(WITHOUT_TILES)
