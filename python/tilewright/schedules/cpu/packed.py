@@ -114,8 +114,14 @@ def packed(spec: MatmulSpec, target: Target, blocking: Blocking) -> ir.Module:
         spec.products > 1
     ):  # Lone panels of two matrices in one block would not be told apart: they have a loop over them.
         blocking = replace(blocking, nc=max(ceil_div(blocking.nc, blocking.nr), 2) * blocking.nr)
+    in_place = reads_a(spec, target, replace(blocking, kc=kc))
+    if in_place:  # Of what lies in memory, no more can be read.
+        kc = min(kc, most(spec.k))
+    elif (
+        spec.b_packed and spec.n <= blocking.nr
+    ):  # Without a loop over K, packing a lone panel would be one with reading it.
+        kc = max(kc, 2 * step)
     p = replace(blocking, kc=kc)
-    in_place = reads_a(spec, target, p)
     lone = in_place and not dot.is_tile
     trimmed = isinstance(spec.k, Dim)
     # A loop of one step would be folded away by the next clean-up: it is not made.

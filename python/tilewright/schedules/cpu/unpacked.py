@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from functools import partial
 
 from tilewright.dims import Dim, divided_by, most
@@ -60,7 +61,8 @@ def register_tiles(
     `blocking`, rounded up to whole tiles, is less than N, a loop ``for jc in 0..N step nc`` is around them; with `blocking.nest`, it is
     inside of pc.
     """
-    p = blocking
+    # Blocks longer than K would hide that it is whole steps.
+    p = replace(blocking, kc=max(min(blocking.kc, most(spec.k)), 1))
     lanes = lanes_for(spec, target)
     # Tiles of registers want packed panels; instructions that take several products at once, whole groups of them.
     dot = target.dots(spec.a_type.name, spec.b_type.name)[-1]

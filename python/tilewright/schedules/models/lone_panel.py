@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from tilewright.dims import most
 from tilewright.schedules.models import tile_blocks
 from tilewright.schedules.models.sizes import Blocking
 from tilewright.spec import MatmulSpec
@@ -40,7 +41,11 @@ def may_read_a(spec: MatmulSpec, target: Target) -> bool:
 def as_panels(spec: MatmulSpec, target: Target) -> bool:
     """Whether rows of A, as they are stored, are what a panel would have, in whole steps: packing turns and widens nothing."""
     dot = target.dot(*spec.multiplied)
-    if spec.split or (spec.widens and (dot.kind not in ("dot", "amx") or dot.storage or dot.flip)):
+    if (
+        spec.split
+        or most(spec.k) <= dot.step
+        or (spec.widens and (dot.kind not in ("dot", "amx") or dot.storage or dot.flip))
+    ):
         return False
     return spec.k % dot.step == 0
 
