@@ -19,10 +19,17 @@ std::optional<TileSplit> TileSplit::of(int64_t extent, int64_t limit) {
   return TileSplit{extent / limit, limit};
 }
 
+std::optional<TileSplit> TileSplit::even(int64_t extent, int64_t limit) {
+  int64_t count = llvm::divideCeil(extent, limit);
+  if (extent % count != 0)
+    return std::nullopt;
+  return TileSplit{count, extent / count};
+}
+
 std::optional<TileBlock> TileBlock::of(VectorType type) {
   if (type.getRank() != 2 || type.isScalable())
     return std::nullopt;
-  std::optional<TileSplit> rows = TileSplit::of(type.getDimSize(0), amxRows);
+  std::optional<TileSplit> rows = TileSplit::even(type.getDimSize(0), amxRows);
   std::optional<TileSplit> columns = TileSplit::of(type.getDimSize(1), amxRowBytes * 8 / type.getElementTypeBitWidth());
   if (!rows || !columns)
     return std::nullopt;

@@ -23,6 +23,9 @@ struct TileSplit {
 
   /// Splits `extent` in tiles of `limit`, or takes it as one when it is smaller; nothing when it is neither.
   static std::optional<TileSplit> of(int64_t extent, int64_t limit);
+
+  /// Splits `extent` in as few tiles of up to `limit` as it takes; nothing when they are not all as long.
+  static std::optional<TileSplit> even(int64_t extent, int64_t limit);
 };
 
 /// The tiles of an accumulator, row by row.

@@ -15,7 +15,10 @@ namespace {
 /// A contraction that AMX does, and how its operands are read.
 struct Product {
   vector::ContractionOp contract;
-  vector::TransferReadOp lhs, rhs;
+
+  /// One of all rows, or one for the rows of each tile.
+  SmallVector<vector::TransferReadOp> lhs;
+  vector::TransferReadOp rhs;
   bool lhsUnsigned, rhsUnsigned;
   TileBlock sums;
   int64_t depth;
@@ -54,6 +57,29 @@ static vector::TransferReadOp readOf(Value operand) {
   return read && isWhole(read) ? read : nullptr;
 }
 
+/// The reads that `operand`, whose tiles have `rows`, is made of: one, or one for the rows of each tile, from the first on, which are
+/// inserted in a vector one after the other. Empty when something else is in it.
+static SmallVector<vector::TransferReadOp> readsOf(Value operand, TileSplit rows) {
+  if (vector::TransferReadOp read = readOf(operand))
+    return {read};
+  auto grouped = extensionOf(operand)->getOperand(0).getDefiningOp<vector::ShapeCastOp>();
+  SmallVector<vector::TransferReadOp> reads(rows.count);
+  auto insert = grouped ? grouped.getSource().getDefiningOp<vector::InsertStridedSliceOp>() : nullptr;
+  for (; insert; insert = insert.getDest().getDefiningOp<vector::InsertStridedSliceOp>()) {
+    auto read = insert.getValueToStore().getDefiningOp<vector::TransferReadOp>();
+    int64_t row = cast<IntegerAttr>(insert.getOffsets()[0]).getInt();
+    if (!read || !isWhole(read) || row % rows.size != 0 ||
+        read.getVectorType().getShape() !=
+            ArrayRef<int64_t>{rows.size, cast<VectorType>(grouped.getSource().getType()).getDimSize(1)})
+      return {};
+    if (!reads[row / rows.size])
+      reads[row / rows.size] = read;
+  }
+  return llvm::all_of(reads, [](vector::TransferReadOp read) { return bool(read); })
+             ? reads
+             : SmallVector<vector::TransferReadOp>();
+}
+
 /// Whether `op`, or one in it, may write to memory. A prefetch does not.
 static bool mayWrite(Operation *op) {
   if (isa<memref::PrefetchOp>(op))
@@ -85,7 +111,7 @@ static std::optional<Product> findProduct(vector::ContractionOp contract, std::s
   }
   std::optional<TileBlock> sums = TileBlock::of(cast<VectorType>(contract.getAccType()));
   if (!sums) {
-    problem = llvm::formatv("expected rows and columns in multiples of {0}, or fewer", amxRows);
+    problem = llvm::formatv("expected rows in tiles as long, of up to {0}, and columns in multiples of {0}, or fewer", amxRows);
     return std::nullopt;
   }
   // The tiles of the operand that has fewer stay while those of the other pass through one register.
@@ -94,21 +120,24 @@ static std::optional<Product> findProduct(vector::ContractionOp contract, std::s
     problem = llvm::formatv("it needs {0} tile registers, and there are {1}", registers, amxTiles);
     return std::nullopt;
   }
-  vector::TransferReadOp lhsRead = readOf(contract.getLhs()), rhsRead = readOf(contract.getRhs());
+  SmallVector<vector::TransferReadOp> lhsReads = readsOf(contract.getLhs(), sums->rows);
+  vector::TransferReadOp rhsRead = readOf(contract.getRhs());
   ArrayRef<int64_t> lhsShape = lhsType.getShape(), rhsShape = rhsType.getShape();
-  if (!lhsRead || !rhsRead ||
-      lhsRead.getVectorType().getShape() != ArrayRef<int64_t>{lhsShape[0], lhsShape[1] * lhsShape[2]} ||
+  int64_t rows = lhsReads.size() > 1 ? sums->rows.size : lhsShape[0];
+  if (lhsReads.empty() || !rhsRead ||
+      lhsReads[0].getVectorType().getShape() != ArrayRef<int64_t>{rows, lhsShape[1] * lhsShape[2]} ||
       rhsRead.getVectorType().getShape() != ArrayRef<int64_t>{rhsShape[0], rhsShape[1] * rhsShape[2]}) {
     problem =
         "expected operands that are read in bounds from contiguous rows, A as [m][k], B as [k / depth][n * depth]";
     return std::nullopt;
   }
-  if (!keepsUntil(lhsRead, contract) || !keepsUntil(rhsRead, contract)) {
+  auto keeps = [&](vector::TransferReadOp read) { return keepsUntil(read, contract); };
+  if (!llvm::all_of(lhsReads, keeps) || !keeps(rhsRead)) {
     problem = "expected operands that are read in the contraction's block, with no write to memory in between";
     return std::nullopt;
   }
   return Product{contract,
-                 lhsRead,
+                 lhsReads,
                  rhsRead,
                  isa<arith::ExtUIOp>(lhs),
                  isa<arith::ExtUIOp>(rhs),
@@ -143,7 +172,9 @@ public:
 
 private:
   Value loadLhs(int64_t row, int64_t step) {
-    return load(p.lhs, row * p.sums.rows.size, p.sums.rows.size, step * p.stepElements(), p.stepElements());
+    int64_t size = p.sums.rows.size;
+    vector::TransferReadOp read = p.lhs.size() > 1 ? p.lhs[row] : p.lhs.front();
+    return load(read, p.lhs.size() > 1 ? 0 : row * size, size, step * p.stepElements(), p.stepElements());
   }
 
   Value loadRhs(int64_t step, int64_t column) {

@@ -30,7 +30,7 @@ from tilewright.schedules.models import (
     space,
     streamed_blocks,
 )
-from tilewright.schedules.models.blocking import Blocking
+from tilewright.schedules.models.blocking import Blocking, ceil_div
 from tilewright.schedules.models.open_extents import Variant
 from tilewright.spec import MatmulSpec
 from tilewright.targets.base import Target
@@ -384,7 +384,10 @@ def check_sizes(name: str, spec: MatmulSpec, target: Target, given: Mapping[str,
         )
     units = {"mr": dot.rows, "nr": space.lanes(spec, target, in_panels=in_panels)}
     if dot.is_tile:
-        units = {"mr": space.AMX_ROWS, "nr": space.AMX_ROWS}
+        # Rows are those of as few tiles as can be, each as long, and more than half full.
+        rows = given.get("mr", 0)
+        tiles = ceil_div(rows, space.AMX_ROWS)
+        units = {"mr": tiles if 2 * rows > tiles * space.AMX_ROWS else space.AMX_ROWS, "nr": space.AMX_ROWS}
     for size, unit in units.items():
         if size in given and given[size] % unit:
             warn_slow(

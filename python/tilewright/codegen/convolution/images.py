@@ -43,11 +43,12 @@ def read(module: ir.Module, spec: MatmulSpec, target: Target) -> dict[int, tuple
     for each in functions:
         if PATCHES in each.attributes:
             del each.attributes[PATCHES]
+    dot, rows = target.dot(spec.a_type.name, spec.b_type.name), decisions.strategy_size(function.operation, "mr")
     if found.are_rows_as_they_lie:
-        in_place.read(module, spec)
+        if not dot.is_tile:  # Panels of these have another order.
+            in_place.read(module, spec)
         return {}
     # Tile registers, and multiply-adds by lane, take loops over K of a known length.
-    dot, rows = target.dot(spec.a_type.name, spec.b_type.name), decisions.strategy_size(function.operation, "mr")
     tile = (rows, dot.step) if rows and not dot.is_tile and not target.by_lane else None
     patches.read(module, operand, found, len(spec.operands), tile)
     return {operand: found.shape}
@@ -66,7 +67,8 @@ def read_images(function: func.FuncOp, spec: MatmulSpec, target: Target) -> None
     if PATCHES in function.attributes:
         operand, patches = Patches.of(function.attributes[PATCHES])
         blocks = copies == image_copies.BLOCKS
-        is_read = operand == 0 and padded_images.read(function, patches, target.lanes(spec.a_type), blocks=blocks)
+        tiles, lanes = target.dot(*spec.multiplied).is_tile, target.lanes(spec.a_type)
+        is_read = operand == 0 and padded_images.read(function, patches, lanes, blocks=blocks, tiles=tiles)
     if not is_read:
         raise ScheduleError(
             f"images is {copies}",

@@ -26,20 +26,21 @@ from tilewright.build.index import (
     signed_min,
     total,
     value,
+    values,
 )
 from tilewright.build.loops import chunks, loop
 from tilewright.build.usedef import copied, erase, in_block, parent, upwards, users
 from tilewright.build.vectors import fixed, load, write
-from tilewright.build.views import reinterpreted
+from tilewright.build.views import DYNAMIC, reinterpreted
 from tilewright.codegen.convolution import packing, skipped_rows
 from tilewright.codegen.convolution.packing import Packing
 from tilewright.codegen.patch_layout import Patches
 from tilewright.mlir import ir
 from tilewright.mlir.dialects import arith, func, memref, scf, vector
-from tilewright.schedules.models.image_copies import are_blocks, reach
+from tilewright.schedules.models.image_copies import are_blocks, reach, tile_rows
 
 
-def read(function: func.FuncOp, patches: Patches, lanes: int, *, blocks: bool = False) -> bool:
+def read(function: func.FuncOp, patches: Patches, lanes: int, *, blocks: bool = False, tiles: bool = False) -> bool:
     """Lets the product of `function` read patches in place; returns whether it does. Nothing is changed where it does not.
 
     Before, with panels of patches that are written before::
@@ -59,20 +60,21 @@ def read(function: func.FuncOp, patches: Patches, lanes: int, *, blocks: bool = 
         patches: What the operand is the matrix of.
         lanes: Elements of a vector that copies.
         blocks: Whether what a block of rows reads is copied before that, and not all before all else.
+        tiles: Whether tile registers multiply: each of its rows of a register tile has pixels of one row of the result.
     """
     panels = packing.found(function)
-    tiles = panels and _tiles(function, panels, patches)
-    if not panels or not tiles or any(map(known, panels.rows)):
+    found = panels and _tiles(function, panels, patches, in_registers=tiles)
+    if not panels or not found or any(map(known, panels.rows)):
         return False
     pixels = _block(panels) if blocks else 0
     if pixels and not are_blocks(pixels, patches.shape[0], patches.results):
         return False
-    images = _Images(function, patches, panels, pixels)
+    images = _Images(function, patches, panels, pixels, tiles=tiles)
     if not images.has_runs:
         return False
     with function.context, function.location:
         images.copy(lanes)
-        for tile in tiles:
+        for tile in found:
             with ir.InsertionPoint(tile.loop), tile.loop.location:
                 _replace(tile, images)
         for root in panels.roots:
@@ -96,8 +98,8 @@ class _Tile:
     rows: tuple[Number, ...]
 
 
-def _tiles(function: func.FuncOp, panels: Packing, patches: Patches) -> list[_Tile] | None:
-    """The loops over K that read the panels, once each; None where something else does."""
+def _tiles(function: func.FuncOp, panels: Packing, patches: Patches, *, in_registers: bool) -> list[_Tile] | None:
+    """The loops over K that read the panels, once each; None where something else does, or pixels of two rows are in one register."""
     rows = {}
     for end, first in skipped_rows.writes(function.arguments[len(function.arguments) - 1]):
         made = skipped_rows.product_loop(end.operands[0])
@@ -105,7 +107,21 @@ def _tiles(function: func.FuncOp, panels: Packing, patches: Patches) -> list[_Ti
             rows[made] = first
     tiles = [_Tile(parent(each), each, rows.get(parent(each), ())) for each in panels.reads]
     loops = {each.loop for each in tiles}
-    return tiles if len(loops) == len(tiles) and all(_is_plain(each, patches) for each in tiles) else None
+    if len(loops) < len(tiles) or not all(_is_plain(each, patches) for each in tiles):
+        return None
+    return None if in_registers and not all(_is_of_one_row(each, patches) for each in tiles) else tiles
+
+
+def _is_of_one_row(tile: _Tile, patches: Patches) -> bool:
+    """Whether each tile register has pixels of one row of the result."""
+    height = tile_rows(ir.VectorType(tile.read.results[0].type).shape[0])
+    starts = [known(each) if isinstance(each, int) else _step(each) for each in tile.rows]
+    return not any(each is None or each % height for each in (patches.results[1], *starts))
+
+
+def _step(number: ir.Value) -> int | None:
+    """The step of the loop that counts a number."""
+    return known(number.owner.owner.operation.operands[2]) if isinstance(number.owner, ir.Block) else None
 
 
 def _is_plain(tile: _Tile, patches: Patches) -> bool:
@@ -128,8 +144,10 @@ def _block(panels: Packing) -> int:
 class _Images:
     """The images as tiles read them: copies with zeros around them, of all or of what a block of rows reads, or where they lie."""
 
-    def __init__(self, function: func.FuncOp, patches: Patches, panels: Packing, pixels: int) -> None:
-        self.patches, self.panels = patches, panels
+    def __init__(
+        self, function: func.FuncOp, patches: Patches, panels: Packing, pixels: int, *, tiles: bool
+    ) -> None:
+        self.patches, self.panels, self.tiles = patches, panels, tiles
         self._function, self._whole = function, not pixels
         own, every = prod(patches.results), patches.shape[0] * prod(patches.results)
         self._pixels = min(pixels or every, every)
@@ -146,7 +164,8 @@ class _Images:
     @property
     def part(self) -> int:
         """Elements of a block of K; panels of all of it may be longer."""
-        return min(ir.MemRefType(self.panels.buffer.type).shape[-1], self.patches.depth)
+        shape = ir.MemRefType(self.panels.buffer.type).shape
+        return min(shape[-1] * (shape[-3] if self.tiles else 1), self.patches.depth)  # Registers take panels in parts of a row each.
 
     @property
     def has_runs(self) -> bool:
@@ -219,14 +238,14 @@ class _Images:
         image, inside = div_rem(total(self.panels.rows), prod(self.patches.results))
         return image, mul(div(inside, self.patches.results[1]), self.patches.stride[0])
 
-    def places(self, pixel: Index, rows: int) -> list[Index]:
-        """Where the patches of a tile's pixels start; what is no pixel of the block is read as if it was the last one."""
+    def places(self, pixel: Index, rows: int, apart: int) -> list[Index]:
+        """Where the patches of each `apart`-th one of a tile's pixels start; what is no pixel of the block is read as if it was the last."""
         every = self.patches.shape[0] * prod(self.patches.results)
-        each = [add(pixel, number) for number in range(rows)]
+        each = [add(pixel, number) for number in range(0, rows, apart)]
         if every % rows or self._pixels % rows:
-            last: Index = every - 1
+            last: Index = every - apart
             if not self._whole:
-                last = signed_min(add(total(self.panels.rows), self._pixels - 1), last)
+                last = signed_min(add(total(self.panels.rows), self._pixels - apart), last)
             each = [signed_min(number, last) for number in each]
         return [self._place(number) for number in each]
 
@@ -241,6 +260,26 @@ class _Images:
             down = add(down, mul(add(image, mul(first, -1)), self._image))
         return add(down, mul(column, p.stride[1] * p.channels))
 
+    def loaded(self, places: list[Index], kind: ir.VectorType) -> ir.Value:
+        """A matrix of which as many rows each as there are places for are read from there."""
+        rows, columns = kind.shape
+        height = rows // len(places)
+        whole = zero(kind)
+        for number, place in enumerate(places):
+            if not self.tiles:
+                whole = vector.insert(load(self._flat, [place], columns), whole, [], [number])
+                continue
+            pixel = self.patches.stride[1] * self.patches.channels
+            layout = ir.StridedLayoutAttr.get(DYNAMIC, [pixel, 1])
+            some = ir.MemRefType.get([height, columns], kind.element_type, layout)
+            rows_of = reinterpreted(some, self._flat, [value(place)])
+            order = ir.AffineMapAttr.get(ir.AffineMap.get_identity(2))
+            part = vector.TransferReadOp(
+                ir.VectorType.get([height, columns], kind.element_type), rows_of, values([0, 0]), order, zero(kind.element_type), [True, True]
+            ).result
+            whole = vector.insert_strided_slice(part, whole, [height * number, 0], [1, 1])
+        return whole
+
 
 def _replace(tile: _Tile, images: _Images) -> None:
     """Makes the loops in place of a tile's loop over K."""
@@ -248,13 +287,16 @@ def _replace(tile: _Tile, images: _Images) -> None:
     kind = ir.VectorType(tile.read.results[0].type)
     rows, step = kind.shape
     pixel = total(tile.rows)
-    at = images.places(pixel, rows)
+    together = tile_rows(rows) if images.tiles else 1
+    at = images.places(pixel, rows, together)
     runs = p.depth // images.run  # of a patch
     apart = runs // p.filter[0]  # of a row of the filter
-    begin, end = (mul(each, apart) for each in skipped_rows.met(pixel, p, rows))
     own = images.part // images.run
     part = div(total(images.panels.parts), images.run)
-    begin, end = signed_max(begin, part), signed_min(end, add(part, own))
+    begin, end = part, add(part, own)
+    if not images.tiles:  # Tile registers take loops over K of a known length.
+        first, last = (mul(each, apart) for each in skipped_rows.met(pixel, p, rows))
+        begin, end = signed_max(first, begin), signed_min(last, end)
     held = [tile.loop.operands[number] for number in range(3, len(tile.loop.operands))]
     body = tile.loop.regions[0].blocks[0]
     variable, *carried = body.arguments
@@ -270,7 +312,7 @@ def _replace(tile: _Tile, images: _Images) -> None:
             }
             for op in in_block(body):
                 if op == tile.read:
-                    values[op.results[0]] = _loaded(images.flat, [add(each, r) for each in starts], kind)
+                    values[op.results[0]] = images.loaded([add(each, r) for each in starts], kind)
                 elif op.name == "scf.yield":
                     scf.yield_([values.get(each, each) for each in op.operands])
                 elif op.name != "memref.subview" or any(each != tile.read for each in users(op.results[0])):
@@ -279,14 +321,6 @@ def _replace(tile: _Tile, images: _Images) -> None:
     for old, new in zip(tile.loop.results, made.results, strict=True):
         old.replace_all_uses_with(new)
     erase(tile.loop)
-
-
-def _loaded(flat: ir.Value, places: list[Index], kind: ir.VectorType) -> ir.Value:
-    """A matrix whose rows are read from these places."""
-    whole = zero(kind)
-    for row, place in enumerate(places):
-        whole = vector.insert(load(flat, [place], kind.shape[1]), whole, [], [row])
-    return whole
 
 
 def _erase(view: ir.Value) -> None:

@@ -41,11 +41,9 @@ def may_read_a(spec: MatmulSpec, target: Target) -> bool:
 def as_panels(spec: MatmulSpec, target: Target) -> bool:
     """Whether rows of A, as they are stored, are what a panel would have, in whole steps: packing turns and widens nothing."""
     dot = target.dot(*spec.multiplied)
-    if (
-        spec.split
-        or most(spec.k) <= dot.step
-        or (spec.widens and (dot.kind not in ("dot", "amx") or dot.storage or dot.flip))
-    ):
+    if spec.split or (spec.widens and (dot.kind not in ("dot", "amx") or dot.storage or dot.flip)):
+        return False
+    if not dot.is_tile and most(spec.k) <= dot.step:  # There is no loop over K, whose reads could be told from packing.
         return False
     return spec.k % dot.step == 0
 

@@ -62,9 +62,14 @@ def _plan(
     sizes = dict(parameters)
     sized = partial(select.sized, select.PANELS, product, target, parameters, threads)
     blocking = sized().parameters
+    if product.fused:  # Blocks have all of K, whatever was asked for.
+        blocking = replace(blocking, kc=max(blocking.kc, product.k))
     typical = sized(typical=True).parameters
     may_copy = product.m > typical.mr and image_copies.may_be(spec, product, target)
-    if may_copy and parameters.get("images", _copies_pay(spec, parameters)):
+    is_tile = target.dot(*product.multiplied).is_tile
+    # Of tile registers, own sizes of these and of blocks would put pixels of two rows in one.
+    is_own = is_tile and any(name in parameters for name in ("mr", "nr", "mc"))
+    if may_copy and parameters.get("images", not is_own and _copies_pay(spec, parameters)):
         own = image_copies.sizes(spec, product, target, typical, threads)
         if "mc" in parameters:  # It need not be whole rows of the result.
             own["images"] = image_copies.ALL
@@ -72,7 +77,7 @@ def _plan(
         if not reads_a(product, target, typical.replaced(own)):
             return make.make(product, target, select.PANELS, own, threads)
     # Patches are packed: computing where an element is takes longer than moving it, and tile registers take rows that lie in memory.
-    if reads_a(product, target, blocking) and target.dot(*product.multiplied).is_tile:
+    if reads_a(product, target, blocking) and is_tile:
         if "mc" in parameters:
             raise ScheduleError(
                 f"mc is {parameters['mc']}",
@@ -101,7 +106,7 @@ def axes(spec: Conv2dSpec, strategy: str) -> tuple[Axis[MatmulSpec, Target, Bloc
     found = tuple(each for each in select.row(strategy).axes if each.sizes != ("parts",))
     if spec.is_pointwise:
         return found
-    own: Mapping[str, Callable[..., Options]] = {"kc": _depths, "mc": _rows, "images": _images}
+    own: Mapping[str, Callable[..., Options]] = {"mr": _registers, "kc": _depths, "mc": _rows, "images": _images}
     return tuple(
         replace(each, options=partial(own[each.sizes[0]], spec, each)) if each.sizes[0] in own else each
         for each in found
@@ -114,6 +119,14 @@ def _together(spec: Conv2dSpec) -> int:
 
 
 _Axis = Axis[MatmulSpec, Target, Blocking]
+
+
+def _registers(spec: Conv2dSpec, axis: _Axis, product: MatmulSpec, target: Target, sizes: Blocking) -> Options:
+    """Of tile registers that read copies, tiles that these have rows for."""
+    found = axis.options(product, target, sizes)
+    if not sizes.images or not target.dot(*product.multiplied).is_tile:
+        return found
+    return [each for each in found if image_copies.fit_registers(spec, replace(sizes, mr=each[0]))]
 
 
 def _depths(spec: Conv2dSpec, axis: _Axis, product: MatmulSpec, target: Target, sizes: Blocking) -> Options:
@@ -130,14 +143,19 @@ def _rows(spec: Conv2dSpec, axis: _Axis, product: MatmulSpec, target: Target, si
     rows = [each for (each,) in axis.options(product, target, sizes)]
     if sizes.images == image_copies.BLOCKS:
         rows = [ceil_div(each, spec.ow) * spec.ow for each in rows]
-        return [(each,) for each in rows if image_copies.are_blocks(each, spec.n, (spec.oh, spec.ow))]
-    tiles = target.dot(*product.multiplied).is_tile
-    return [(each,) for each in rows if not (tiles and reads_a(product, target, replace(sizes, mc=each)))]
+        rows = [each for each in rows if image_copies.are_blocks(each, spec.n, (spec.oh, spec.ow))]
+    if not target.dot(*product.multiplied).is_tile:
+        return [(each,) for each in rows]
+    blocks = {each: replace(sizes, mc=each) for each in rows}
+    if sizes.images:
+        return [(each,) for each, block in blocks.items() if image_copies.fit_registers(spec, block)]
+    return [(each,) for each, block in blocks.items() if not reads_a(product, target, block)]
 
 
 def _images(spec: Conv2dSpec, axis: _Axis, product: MatmulSpec, target: Target, sizes: Blocking) -> Options:
     """What of the images may be copied."""
-    if not image_copies.may_be(spec, product, target) or not image_copies.fit(spec, sizes.kc):
+    fitting = not target.dot(*product.multiplied).is_tile or image_copies.fit_registers(spec, sizes)
+    if not (fitting and image_copies.may_be(spec, product, target) and image_copies.fit(spec, sizes.kc)):
         return axis.options(product, target, sizes)
     blocks = image_copies.are_blocks(sizes.mc, spec.n, (spec.oh, spec.ow))
     return [(image_copies.NONE,), (image_copies.ALL,), *([(image_copies.BLOCKS,)] if blocks else [])]
