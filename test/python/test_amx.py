@@ -274,6 +274,7 @@ of_bytes = {"a": "u8", "b": "i8", "stride": 2, "padding": 1}
 CONVOLUTIONS = (
     tw.Conv2dSpec(1, 14, 14, 64, 40, 3, 3, a="bf16", padding="same"),
     tw.Conv2dSpec(1, 9, 9, 64, 40, 3, 3, **half, padding="same"),
+    tw.Conv2dSpec(2, 9, 28, 64, 80, 3, 3, a="bf16", groups=2, stride=(1, 2), padding=1),  # Two tiles of 14 pixels.
     tw.Conv2dSpec(2, 7, 7, 64, 48, 3, 3, a="bf16", w_packed=True),
     tw.Conv2dSpec(1, 14, 14, 32, 48, 3, 3, a="bf16", layout="nchw", padding=1),
     tw.Conv2dSpec(2, 9, 9, 33, 17, 1, 1, a="u8", b="i8"),

@@ -7,6 +7,7 @@ import itertools
 import json
 import os
 import pickle
+import re
 import shutil
 from typing import Any
 
@@ -251,6 +252,67 @@ def test_copies_are_chosen_where_filters_have_several_elements(target):
     assert images(h=14, w=14, kh=1, kw=1, padding=0) == images(h=14, w=14, kh=1, kw=1, padding=0, stride=2, oc=512) == 0
     assert images(h=14, w=14, stride=3) == image_copies.NONE  # No element of an image is in two patches.
     assert images(h=14, w=14, layout="nchw") == image_copies.NONE
+
+
+@pytest.mark.parametrize(
+    ("columns", "mr"), [(56, 28), (28, 28), (14, 28), (15, 30), (16, 32), (20, 20), (7, None), (17, None), (8, None)]
+)
+def test_tile_registers_read_copies_by_pixels_of_one_row(columns, mr):
+    def sizes(given: dict[str, int]) -> Any:
+        spec = made(h=28, w=columns, ic=64, oc=64, padding=1, a="bf16")
+        return conv2d.plan(spec, product(spec), tw.targets.get("sapphirerapids"), given, 1).parameters
+
+    assert sizes({}).images == (image_copies.ALL if mr else image_copies.NONE)
+    assert not mr or sizes({}).mr == mr
+    assert sizes({"mc": 96}).images == image_copies.NONE  # Blocks of other rows would put two rows in one register.
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+def test_no_patch_is_packed_for_tile_registers_that_read_copies(threads):
+    spec = made(h=28, w=28, ic=64, oc=64, padding=1, a="bf16", w_packed=True)
+    texts = operators.build(spec, tw.targets.get("sapphirerapids"), threads=threads, until="asm").texts
+    kernel = texts["bufferized"][: texts["bufferized"].index("@matmul_pack_b")]
+    # All that is written is the copy, and the result.
+    assert {
+        re.sub(r"strided.*", "", each) for each in re.findall(r"transfer_write .* : vector<.*>, memref<(.*)>", kernel)
+    } == {
+        "30x1920xbf16",
+        "784x64xf32, ",
+    }
+    assert "tdpbf16ps" in texts["asm"]
+
+
+@pytest.mark.parametrize("sizes", [{"mc": 50}, {"mr": 32}, {"mr": 14, "mc": 7}])
+def test_pixels_of_two_rows_in_one_tile_register_are_refused(sizes):
+    spec = made(h=28, w=28, ic=64, oc=64, padding=1, a="bf16")
+    with pytest.raises(ScheduleError, match="images is 1; expected 0 of this product"):
+        operators.build(spec, tw.targets.get("sapphirerapids"), parameters={"images": 1, **sizes}, until="bufferized")
+
+
+@pytest.mark.parametrize("filters", ["hwio", "ohwi"])
+@pytest.mark.parametrize(
+    ("fields", "kc"), [({"kh": 1, "kw": 1, "ic": 8}, 64), ({"kh": 7, "kw": 1, "ic": 8}, 0), ({}, 300)]
+)
+def test_panels_are_no_longer_than_patches(fields, kc, filters):
+    """Of one tile of rows, which would be copied one by one, to be as long as panels."""
+    spec = made(
+        **{"h": 8, "w": 3, "ic": 5, "oc": 1, "stride": 2, "padding": 3, "filter": filters, "w_packed": True} | fields
+    )
+    arrays = operands(spec)
+    assert is_right(spec, call(tw.compile(spec, parameters={"kc": kc} if kc else {}), arrays), arrays)
+
+
+@is_x86
+@pytest.mark.parametrize("types", [{"a": "u8", "b": "i8"}, {"a": "bf16"}], ids=str)
+def test_borders_are_read_with_masks(types):
+    """Lanes of such elements would be gathered one by one."""
+    spec = made(h=9, w=9, ic=3, oc=32, kh=5, kw=5, padding=2, **types)
+    assert (
+        "vector.gather"
+        not in operators.build(spec, tw.targets.get("icelake-server"), until="bufferized").texts["bufferized"]
+    )
+    arrays = operands(spec)
+    assert is_right(spec, call(tw.compile(spec), arrays), arrays)
 
 
 @is_x86

@@ -36,24 +36,24 @@ module attributes {transform.with_named_sequence} {
 #sum = affine_map<(m, n, ko, ki) -> (m, n)>
 #dot = {indexing_maps = [#lhs, #rhs, #sum], iterator_types = ["parallel", "parallel", "reduction", "reduction"], kind = #vector.kind<add>}
 
-// 20 rows are more than a tile's and no multiple of them.
+// 17 rows are more than a tile's, and are no two tiles as long.
 module attributes {transform.with_named_sequence} {
-  func.func @rows(%pa: memref<20x32xbf16>, %pb: memref<16x32xbf16>, %acc: vector<20x16xf32>) -> vector<20x16xf32> {
+  func.func @rows(%pa: memref<17x32xbf16>, %pb: memref<16x32xbf16>, %acc: vector<17x16xf32>) -> vector<17x16xf32> {
     %c0 = arith.constant 0 : index
     %p = arith.constant 0.0 : bf16
-    %a0 = vector.transfer_read %pa[%c0, %c0], %p {in_bounds = [true, true]} : memref<20x32xbf16>, vector<20x32xbf16>
-    %a1 = vector.shape_cast %a0 : vector<20x32xbf16> to vector<20x16x2xbf16>
+    %a0 = vector.transfer_read %pa[%c0, %c0], %p {in_bounds = [true, true]} : memref<17x32xbf16>, vector<17x32xbf16>
+    %a1 = vector.shape_cast %a0 : vector<17x32xbf16> to vector<17x16x2xbf16>
     %b0 = vector.transfer_read %pb[%c0, %c0], %p {in_bounds = [true, true]} : memref<16x32xbf16>, vector<16x32xbf16>
     %b1 = vector.shape_cast %b0 : vector<16x32xbf16> to vector<16x16x2xbf16>
-    %a2 = arith.extf %a1 : vector<20x16x2xbf16> to vector<20x16x2xf32>
+    %a2 = arith.extf %a1 : vector<17x16x2xbf16> to vector<17x16x2xf32>
     %b2 = arith.extf %b1 : vector<16x16x2xbf16> to vector<16x16x2xf32>
     // expected-note @+1 {{payload operation}}
-    %d = vector.contract #dot %a2, %b2, %acc : vector<20x16x2xf32>, vector<16x16x2xf32> into vector<20x16xf32>
-    return %d : vector<20x16xf32>
+    %d = vector.contract #dot %a2, %b2, %acc : vector<17x16x2xf32>, vector<16x16x2xf32> into vector<17x16xf32>
+    return %d : vector<17x16xf32>
   }
   transform.named_sequence @__transform_main(%root: !transform.any_op {transform.readonly}) {
     %0 = transform.structured.match ops{["func.func"]} in %root : (!transform.any_op) -> !transform.any_op
-    // expected-error @+1 {{expected rows and columns in multiples of 16, or fewer}}
+    // expected-error @+1 {{expected rows in tiles as long, of up to 16, and columns in multiples of 16, or fewer}}
     transform.tilewright.contract_to_amx %0 : !transform.any_op
     transform.yield
   }

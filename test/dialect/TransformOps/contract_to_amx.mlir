@@ -116,6 +116,35 @@ module attributes {transform.with_named_sequence} {
     return
   }
 
+  // 28 rows are two tiles of 14, which may be read from two places.
+
+  // CHECK-LABEL: func.func @even
+  // CHECK-SAME: %[[P0:[a-z0-9]+]]: memref<14x32xbf16, strided<[64, 1]>>, %[[P1:[a-z0-9]+]]: memref<14x32xbf16, strided<[64, 1]>>, %[[PB:[a-z0-9]+]]
+  // CHECK: %[[A0:.*]] = amx.tile_load %[[P0]][%c0, %c0] : {{.*}} into !amx.tile<14x32xbf16>
+  // CHECK: %[[B:.*]] = amx.tile_load %[[PB]][%c0, %c0]
+  // CHECK: amx.tile_mulf %[[A0]], %[[B]]
+  // CHECK: %[[A1:.*]] = amx.tile_load %[[P1]][%c0, %c0] : {{.*}} into !amx.tile<14x32xbf16>
+  // CHECK: amx.tile_mulf %[[A1]], %[[B]]
+  // CHECK: amx.tile_store %{{.*}}[%c14, %c0]
+  func.func @even(%p0: memref<14x32xbf16, strided<[64, 1]>>, %p1: memref<14x32xbf16, strided<[64, 1]>>, %pb: memref<16x32xbf16>, %c: memref<28x16xf32>) {
+    %c0 = arith.constant 0 : index
+    %p = arith.constant 0.0 : bf16
+    %none = arith.constant dense<0.0> : vector<28x32xbf16>
+    %zeros = arith.constant dense<0.0> : vector<28x16xf32>
+    %r0 = vector.transfer_read %p0[%c0, %c0], %p {in_bounds = [true, true]} : memref<14x32xbf16, strided<[64, 1]>>, vector<14x32xbf16>
+    %r1 = vector.transfer_read %p1[%c0, %c0], %p {in_bounds = [true, true]} : memref<14x32xbf16, strided<[64, 1]>>, vector<14x32xbf16>
+    %h = vector.insert_strided_slice %r0, %none {offsets = [0, 0], strides = [1, 1]} : vector<14x32xbf16> into vector<28x32xbf16>
+    %a0 = vector.insert_strided_slice %r1, %h {offsets = [14, 0], strides = [1, 1]} : vector<14x32xbf16> into vector<28x32xbf16>
+    %a1 = vector.shape_cast %a0 : vector<28x32xbf16> to vector<28x16x2xbf16>
+    %b0 = vector.transfer_read %pb[%c0, %c0], %p {in_bounds = [true, true]} : memref<16x32xbf16>, vector<16x32xbf16>
+    %b1 = vector.shape_cast %b0 : vector<16x32xbf16> to vector<16x16x2xbf16>
+    %a2 = arith.extf %a1 : vector<28x16x2xbf16> to vector<28x16x2xf32>
+    %b2 = arith.extf %b1 : vector<16x16x2xbf16> to vector<16x16x2xf32>
+    %d = vector.contract #dot %a2, %b2, %zeros : vector<28x16x2xf32>, vector<16x16x2xf32> into vector<28x16xf32>
+    vector.transfer_write %d, %c[%c0, %c0] {in_bounds = [true, true]} : vector<28x16xf32>, memref<28x16xf32>
+    return
+  }
+
   // Nested loops carry tiles. What C starts from depends on the first step and on whether the tile is full, and full
   // tiles never pass the buffer; partial ones do, row by row under the masks that they had.
 

@@ -50,7 +50,7 @@ def read(module: ir.Module, spec: MatmulSpec, target: Target) -> dict[int, tuple
         return {}
     # Tile registers, and multiply-adds by lane, take loops over K of a known length.
     tile = (rows, dot.step) if rows and not dot.is_tile and not target.by_lane else None
-    patches.read(module, operand, found, len(spec.operands), tile)
+    patches.read(module, operand, found, len(spec.operands), tile, masked=target.masks(spec.a_type.bits))
     return {operand: found.shape}
 
 

@@ -144,9 +144,7 @@ def _block(panels: Packing) -> int:
 class _Images:
     """The images as tiles read them: copies with zeros around them, of all or of what a block of rows reads, or where they lie."""
 
-    def __init__(
-        self, function: func.FuncOp, patches: Patches, panels: Packing, pixels: int, *, tiles: bool
-    ) -> None:
+    def __init__(self, function: func.FuncOp, patches: Patches, panels: Packing, pixels: int, *, tiles: bool) -> None:
         self.patches, self.panels, self.tiles = patches, panels, tiles
         self._function, self._whole = function, not pixels
         own, every = prod(patches.results), patches.shape[0] * prod(patches.results)
@@ -165,7 +163,9 @@ class _Images:
     def part(self) -> int:
         """Elements of a block of K; panels of all of it may be longer."""
         shape = ir.MemRefType(self.panels.buffer.type).shape
-        return min(shape[-1] * (shape[-3] if self.tiles else 1), self.patches.depth)  # Registers take panels in parts of a row each.
+        return min(
+            shape[-1] * (shape[-3] if self.tiles else 1), self.patches.depth
+        )  # Registers take panels in parts of a row each.
 
     @property
     def has_runs(self) -> bool:
@@ -275,7 +275,12 @@ class _Images:
             rows_of = reinterpreted(some, self._flat, [value(place)])
             order = ir.AffineMapAttr.get(ir.AffineMap.get_identity(2))
             part = vector.TransferReadOp(
-                ir.VectorType.get([height, columns], kind.element_type), rows_of, values([0, 0]), order, zero(kind.element_type), [True, True]
+                ir.VectorType.get([height, columns], kind.element_type),
+                rows_of,
+                values([0, 0]),
+                order,
+                zero(kind.element_type),
+                [True, True],
             ).result
             whole = vector.insert_strided_slice(part, whole, [height * number, 0], [1, 1])
         return whole

@@ -26,7 +26,15 @@ from tilewright.mlir.dialects import func, vector
 from tilewright.payload.abi import ENTRY
 
 
-def read(module: ir.Module, operand: int, patches: Patches, result: int, tile: tuple[int, int] | None = None) -> None:
+def read(
+    module: ir.Module,
+    operand: int,
+    patches: Patches,
+    result: int,
+    tile: tuple[int, int] | None = None,
+    *,
+    masked: bool = False,
+) -> None:
     """Lets the product of `module` take the images in place of the operand that is their patches.
 
     Before, `matrix` being that operand: ``v = matrix[pixel, k:k+L]``. After, with the place of the patch of `pixel` in its image,
@@ -45,6 +53,7 @@ def read(module: ir.Module, operand: int, patches: Patches, result: int, tile: t
         patches: What the argument is the matrix of.
         result: Which of its arguments is the result.
         tile: Rows of a register tile and elements of K in a step, where its loop over K may be shorter (`skipped_rows`).
+        masked: Whether vectors are loaded with masks, so that lanes outside of the image need not be gathered one by one.
 
     Raises:
         ScheduleError: Something else than vectors is read.
@@ -63,7 +72,7 @@ def read(module: ir.Module, operand: int, patches: Patches, result: int, tile: t
             reads = short_runs.unrolled(tap_loops.split(reads, flat, patches))
         for each in reads:
             with ir.InsertionPoint(each.op), each.op.location:
-                each.op.results[0].replace_all_uses_with(_gathered(each, flat, patches))
+                each.op.results[0].replace_all_uses_with(_gathered(each, flat, patches, masked=masked))
             each.op.erase()
         _erase_views(matrix)
         _retype(function, operand, patches, element)
@@ -125,13 +134,15 @@ def _erase_views(view: ir.Value) -> None:
             op.erase()
 
 
-def _gathered(read_: Read, flat: ir.Value, patches: Patches) -> ir.Value:
+def _gathered(read_: Read, flat: ir.Value, patches: Patches, *, masked: bool) -> ir.Value:
     """The vector that `read_` reads, or the matrix, row by row, from the images."""
     kind = ir.VectorType(read_.op.results[0].type)
     *outer, lanes = kind.shape
     row, column = total(read_.rows), total(read_.columns)
     count = outer[0] if outer else 1
-    rows = [_row(add(row, each), column, lanes, kind.element_type, flat, patches) for each in range(count)]
+    rows = [
+        _row(add(row, each), column, lanes, kind.element_type, flat, patches, masked=masked) for each in range(count)
+    ]
     if not outer:
         return rows[0]
     whole = zero(kind)
@@ -140,7 +151,9 @@ def _gathered(read_: Read, flat: ir.Value, patches: Patches) -> ir.Value:
     return whole
 
 
-def _row(row: Number, column: Number, lanes: int, element: ir.Type, flat: ir.Value, patches: Patches) -> ir.Value:
+def _row(
+    row: Number, column: Number, lanes: int, element: ir.Type, flat: ir.Value, patches: Patches, *, masked: bool
+) -> ir.Value:
     """A vector of a row of the matrix."""
     kind = ir.VectorType.get([lanes], element)
     if pixel_rows.rows(lanes, patches):
@@ -169,4 +182,8 @@ def _row(row: Number, column: Number, lanes: int, element: ir.Type, flat: ir.Val
         return anywhere()
     whole = short_runs.all_inside(pixel, top, left, patches)
     first = value(patches.offset(image, top, left, 0))
-    return if_else(whole, lambda: [short_runs.joined(kind, flat, first, runs)], lambda: [anywhere()], [kind])[0]
+
+    def at_the_border() -> ir.Value:
+        return short_runs.joined(kind, flat, first, runs, holds) if masked else anywhere()
+
+    return if_else(whole, lambda: [short_runs.joined(kind, flat, first, runs)], lambda: [at_the_border()], [kind])[0]

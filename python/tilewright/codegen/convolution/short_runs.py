@@ -96,10 +96,13 @@ def all_inside(pixel: Number, top: Number, left: Number, patches: Patches) -> ir
     return arith.andi(inside, less(pixel, patches.shape[0] * prod(patches.results)))
 
 
-def joined(kind: ir.VectorType, flat: ir.Value, first: Number, parts: Sequence[Run]) -> ir.Value:
-    """The vector of which the parts lie so far from `first`."""
+def joined(
+    kind: ir.VectorType, flat: ir.Value, first: Number, parts: Sequence[Run], holds: ir.Value | None = None
+) -> ir.Value:
+    """The vector of which the parts lie so far from `first`; with `holds`, zeros where that does not hold, of which nothing is read."""
     whole = zero(kind)
     for start, lanes in parts:
         mask = numbers(integer(1), [each in lanes for each in range(kind.shape[0])])
+        mask = mask if holds is None else arith.andi(mask, holds)
         whole = vector.maskedload(kind, flat, [value(add(first, start))], mask, whole)
     return whole
