@@ -57,8 +57,8 @@ static vector::TransferReadOp readOf(Value operand) {
   return read && isWhole(read) ? read : nullptr;
 }
 
-/// The reads that `operand`, whose tiles have `rows`, is made of: one, or one for the rows of each tile, from the first on, which are
-/// inserted in a vector one after the other. Empty when something else is in it.
+/// The reads that `operand`, whose tiles have `rows`, is made of: one, or one for the rows of each tile, from the first
+/// on, which are inserted in a vector one after the other. Empty when something else is in it.
 static SmallVector<vector::TransferReadOp> readsOf(Value operand, TileSplit rows) {
   if (vector::TransferReadOp read = readOf(operand))
     return {read};
@@ -111,7 +111,8 @@ static std::optional<Product> findProduct(vector::ContractionOp contract, std::s
   }
   std::optional<TileBlock> sums = TileBlock::of(cast<VectorType>(contract.getAccType()));
   if (!sums) {
-    problem = llvm::formatv("expected rows in tiles as long, of up to {0}, and columns in multiples of {0}, or fewer", amxRows);
+    problem = llvm::formatv("expected rows in tiles as long, of up to {0}, and columns in multiples of {0}, or fewer",
+                            amxRows);
     return std::nullopt;
   }
   // The tiles of the operand that has fewer stay while those of the other pass through one register.
