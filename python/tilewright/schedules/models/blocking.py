@@ -273,7 +273,8 @@ def _tile_blocking(spec: MatmulSpec, target: Target) -> Blocking:
         mr, _ = _packed_tile(spec, target, spec.m, nr=nr)
         nc = block.nc if spec.b_packed else nc
         block = tile_blocks.choose(product, caches, (mr, nr * spec.products), nc=nc, kc=block.kc)
-    sizes = replace(block, mr=mr, nr=nr, nc=ceil_div(block.nc, nr * spec.products) * nr)
+    block = tile_blocks.even_rows(product, caches, block, nc=nc, kc=block.kc)
+    sizes = replace(block, nr=nr, nc=ceil_div(block.nc, nr * spec.products) * nr)
     sizes = replace(sizes, past_l1=tile_blocks.past_l1(product, block, caches))
     return _with_rows(sizes, spec, target) if spec.has_rows else sizes
 
