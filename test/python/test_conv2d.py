@@ -262,9 +262,9 @@ def test_tile_registers_read_copies_by_pixels_of_one_row(columns, mr):
         spec = made(h=28, w=columns, ic=64, oc=64, padding=1, a="bf16")
         return conv2d.plan(spec, product(spec), tw.targets.get("sapphirerapids"), given, 1).parameters
 
-    assert sizes({}).images == (image_copies.ALL if mr else image_copies.NONE)
+    assert sizes({}).images == (image_copies.ALL if mr else image_copies.PACKED)
     assert not mr or sizes({}).mr == mr
-    assert sizes({"mc": 96}).images == image_copies.NONE  # Blocks of other rows would put two rows in one register.
+    assert sizes({"mc": 96}).images == image_copies.PACKED  # Blocks of other rows would put two rows in one register.
 
 
 @pytest.mark.parametrize("threads", [1, 2])
@@ -324,8 +324,8 @@ def test_what_cannot_be_copied_is_said():
             tw.compile(spec, target, parameters=sizes)
     with pytest.raises(ScheduleError, match="images is 1; expected 0 of this product"):
         tw.compile(tw.MatmulSpec(40, 40, 40), target, schedule="packed", parameters={"images": 1})
-    with pytest.raises(ScheduleError, match="images is 3"):
-        tw.compile(spec, target, parameters={"images": 3})
+    with pytest.raises(ScheduleError, match="images is 4"):
+        tw.compile(spec, target, parameters={"images": 4})
 
 
 def test_patches_are_never_there_as_a_whole():
@@ -359,11 +359,13 @@ def test_patches_are_packed_for_tile_registers(extents, sizes):
     assert "tdpbusd" in text
 
 
-def test_rows_of_one_tile_are_refused_for_tile_registers():
-    spec = tw.Conv2dSpec(1, 14, 14, 64, 8, 3, 3, a="u8", b="i8")
-    sizes = {"mr": 16, "nr": 16, "mc": 16}
-    with pytest.raises(ScheduleError, match="mc is 16; expected more than the 16 rows"):
-        operators.build(spec, tw.targets.get("sapphirerapids"), parameters=sizes, until="scheduled")
+@pytest.mark.parametrize("sizes", [{"mr": 16, "nr": 16, "mc": 16}, {"mr": 32, "mc": 32}, {"images": 3}])
+def test_strips_of_patches_are_packed_for_tile_registers(sizes):
+    """The rows of one register tile, which A has a number of, would be read where they lie."""
+    spec = tw.Conv2dSpec(1, 18, 18, 64, 48, 3, 3, a="u8", b="i8")
+    texts = operators.build(spec, tw.targets.get("sapphirerapids"), parameters=sizes, until="asm").texts
+    assert "tdpbusd" in texts["asm"]
+    assert "vector<64xi8>, memref<9x" in texts["bufferized"]  # A panel of nine tiles of K.
 
 
 @is_x86

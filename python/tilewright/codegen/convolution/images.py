@@ -61,7 +61,7 @@ def read_images(function: func.FuncOp, spec: MatmulSpec, target: Target) -> None
         ScheduleError: It cannot.
     """
     copies = decisions.number(function.operation, "images", image_copies.NONE)
-    if not copies:
+    if copies not in image_copies.COPIED:
         return
     is_read = False
     if PATCHES in function.attributes:

@@ -239,7 +239,7 @@ class _Images:
         return image, mul(div(inside, self.patches.results[1]), self.patches.stride[0])
 
     def places(self, pixel: Index, rows: int, apart: int) -> list[Index]:
-        """Where the patches of each `apart`-th one of a tile's pixels start; what is no pixel of the block is read as if it was the last."""
+        """Where the patches of each `apart`-th pixel of a tile start; what is no pixel of the block is read as if it was the last."""
         every = self.patches.shape[0] * prod(self.patches.results)
         each = [add(pixel, number) for number in range(0, rows, apart)]
         if every % rows or self._pixels % rows:

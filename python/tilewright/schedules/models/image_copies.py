@@ -25,15 +25,17 @@ from tilewright.spec import MatmulSpec
 from tilewright.targets.base import Target
 from tilewright.targets.dots import AMX_ROWS
 
-NONE, ALL, BLOCKS = range(3)
-"""What is copied: nothing; all images before all else; for each block of rows of the product what it reads."""
+NONE, ALL, BLOCKS, PACKED = range(4)
+"""What is copied: nothing; all images before all else; for each block of rows of the product what it reads; nothing, but patches are
+packed even where rows of an A would be read where they lie."""
+COPIED = (ALL, BLOCKS)
 
 _LEAST = 1.9
 """Elements of patches for each one of the copies from which on copying takes less time."""
 _FEW_COLUMNS = 128
 """Columns up to which reading images where they lie takes less time than packing patches of one element. Measured there, steps of 2: 57 x
-64 by 64 190 and 218; 28 x 100 by 96 190 and 200; 28 x 512 by 1024 214 and 193, whose pixels are 4 KiB apart. In tile registers, bf16: 56 x 256 by
-128 1149 and 1305; 56 x 256 by 512 1418 and 1339."""
+64 by 64 190 and 218; 28 x 100 by 96 190 and 200; 28 x 512 by 1024 214 and 193, whose pixels are 4 KiB apart. In tile registers, bf16:
+56 x 256 by 128 1149 and 1305; 56 x 256 by 512 1418 and 1339."""
 _HELD = 1 / 2
 """The part of L2 up to which copies stay there."""
 _BLOCK = 1 / 4
@@ -94,8 +96,6 @@ def sizes(spec: Conv2dSpec, product: MatmulSpec, target: Target, typical: Blocki
         again = (ceil_div(product.m, block) - 1) * filters if filters > l2 * (1 - _BLOCK - _OTHER) else 0
         if again <= copies * (1 + ceil_div(product.n, nr)):
             images, mc = BLOCKS, block
-    if images == ALL and product.n <= nr:  # Packing all of A for one panel would be left out.
-        mc = ceil_div(ceil_div(product.m, 2), mr) * mr
     return tiles | {
         "mr": mr,
         "nr": nr,

@@ -21,7 +21,7 @@ def reads_a(spec: MatmulSpec, target: Target, sizes: Blocking) -> bool:
     Measured in GFLOP/s, so and with A packed, on Zen 5 in f32, B packed: 2048 x 8 x 2048 51 and 18, 1536 x 24 x 6144 122 and 84, 33 x 7 x
     4096 86 and 37. On Zen 4: 65536 x 64 x 64 in bf16 205 and 173, 64 x 64 x 65536 187 and 151, B packed 224 and 175, in f32 110 and 86.
     """
-    if not may_read_a(spec, target):
+    if sizes.images or not may_read_a(spec, target):  # Of a matrix of patches, nothing lies in memory.
         return False
     if target.dot(*spec.multiplied).is_tile:
         return tile_blocks.is_in_whole_strips(spec.m, spec.k, sizes)

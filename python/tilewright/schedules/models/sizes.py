@@ -19,7 +19,7 @@ _HELD_LIMIT = 32 << 20
 AHEAD = 6
 """KiB that streams are prefetched ahead: what memory delivers within its latency, about 30 GB/s times 100 ns, twice."""
 
-_MOST = {"order": 1, "nest": 5, "past_l1": 3, "images": 2}
+_MOST = {"order": 1, "nest": 5, "past_l1": 3, "images": 3}
 """The largest number of a choice: two loops over register tiles, three over blocks; a bit for each of two operands; what is copied."""
 
 
@@ -39,7 +39,7 @@ class Blocking:
             spread over strips of K.
         past_l1: Whose tiles do not stay in L1 when they are loaded into tile registers: 1, B's; 2, A's; 3, both; 0, neither's.
         images: What a convolution copies of its images, with zeros around them, to read patches there: 1, all; 2, for each block of rows
-            what it reads; 0, nothing: patches are packed.
+            what it reads; 0, nothing: patches are packed; 3, the same in tile registers, which read rows of A where they lie otherwise.
         order: Whether the loops over register tiles are the other way round than the strategy has them: 1, or 0.
         nest: Which order the loops over blocks have: the number of a permutation of those that there are; 0: as the strategy has them.
         across: How many threads are side by side across the outer of two nested loops that threads share, the others across the inner one;

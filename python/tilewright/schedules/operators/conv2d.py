@@ -22,8 +22,6 @@ from tilewright.targets.dots import AMX_ROWS
 
 _UNIT = 64
 """Channels that are read together: as many bytes as the widest vectors have."""
-_FEW_STRIPS = 8
-"""Strips up to which one more, since each has less rows, is no gain."""
 _FILLED = 0.75
 """The part of the registers that accumulators of a good tile take at least."""
 _HELD, _BLOCK = 1 / 2, 1 / 16
@@ -72,24 +70,16 @@ def _plan(
     is_tile = target.dot(*product.multiplied).is_tile
     # Of tile registers, own sizes of these and of blocks would put pixels of two rows in one.
     is_own = is_tile and any(name in parameters for name in ("mr", "nr", "mc"))
-    if may_copy and parameters.get("images", not is_own and _copies_pay(spec, parameters)):
+    wanted = not is_own and _copies_pay(spec, parameters)
+    if may_copy and parameters.get("images", wanted) not in (image_copies.NONE, image_copies.PACKED):
         own = image_copies.sizes(spec, product, target, typical, threads)
         if "mc" in parameters:  # It need not be whole rows of the result.
             own["images"] = image_copies.ALL
-        own |= sizes
-        if not reads_a(product, target, typical.replaced(own)):
-            return make.make(product, target, select.PANELS, own, threads)
+        return make.make(product, target, select.PANELS, own | sizes, threads)
     # Patches are packed: computing where an element is takes longer than moving it, and tile registers take rows that lie in memory.
-    if reads_a(product, target, blocking) and is_tile:
-        if "mc" in parameters:
-            raise ScheduleError(
-                f"mc is {parameters['mc']}",
-                where="schedule parameters",
-                expected=f"more than the {blocking.mr} rows of a register tile, of a convolution in tile registers",
-                remedy="Leave mc to the model",
-            )
-        strips = {} if "mr" in sizes else _strips(product.m, blocking.mr)
-        sizes = {"mr": blocking.mr, "mc": 2 * blocking.mr, **strips, **sizes}
+    if is_tile and sizes.get("images", image_copies.NONE) not in image_copies.COPIED:
+        whole = {} if "mr" in sizes else _whole_registers(blocking)
+        sizes = {**whole, **sizes, "images": image_copies.PACKED}
     elif "kc" not in sizes and reads_a(product, target, blocking) and product.m > blocking.mr:
         blocking = typical
         half = ceil_div(ceil_div(product.m, 2), blocking.mr) * blocking.mr
@@ -100,16 +90,12 @@ def _plan(
     return make.make(product, target, select.PANELS, sizes, threads)
 
 
-def _strips(m: int, mr: int) -> dict[str, int]:
-    """Sizes of strips of patches that are packed since they do not divide M, of about `mr` rows. None where M is few strips.
-
-    Measured in bf16 and in u8 by i8 on Granite Rapids, strips of 30 rows and blocks of 64, 56 x 64 by 64, 3 x 3, in GFLOP/s: 1225 and 865,
-    3025 and 2233; on two threads, which share strips, 1960 and 269, 4555 and 404.
-    """
-    step = ceil_div(mr, AMX_ROWS)
-    fitting = (rows for rows in range(step * AMX_ROWS, mr // 2, -step) if m % rows)
-    rows = next(fitting, 0) if m >= _FEW_STRIPS * mr else 0
-    return {"mr": rows, "mc": rows} if rows else {}
+def _whole_registers(blocking: Blocking) -> dict[str, int]:
+    """The rows of a register tile of full registers, and of a strip of them: a model may have left some empty, so that M is whole tiles."""
+    mr = ceil_div(blocking.mr, AMX_ROWS) * AMX_ROWS
+    if mr == blocking.mr:
+        return {}
+    return {"mr": mr, "mc": ceil_div(blocking.mc, blocking.mr) * mr}
 
 
 def _copies_pay(spec: Conv2dSpec, parameters: Mapping[str, int]) -> bool:
@@ -140,41 +126,36 @@ _Axis = Axis[MatmulSpec, Target, Blocking]
 def _registers(spec: Conv2dSpec, axis: _Axis, product: MatmulSpec, target: Target, sizes: Blocking) -> Options:
     """Of tile registers that read copies, tiles that these have rows for."""
     found = axis.options(product, target, sizes)
-    if not sizes.images or not target.dot(*product.multiplied).is_tile:
+    if sizes.images not in image_copies.COPIED or not target.dot(*product.multiplied).is_tile:
         return found
     return [each for each in found if image_copies.fit_registers(spec, replace(sizes, mr=each[0]))]
 
 
 def _depths(spec: Conv2dSpec, axis: _Axis, product: MatmulSpec, target: Target, sizes: Blocking) -> Options:
     """Of whole channels, or of whole rows of the filter."""
-    unit = image_copies.row(spec) if sizes.images else _together(spec)
+    unit = image_copies.row(spec) if sizes.images in image_copies.COPIED else _together(spec)
     return [(ceil_div(each, unit) * unit,) for (each,) in axis.options(product, target, sizes)]
 
 
 def _rows(spec: Conv2dSpec, axis: _Axis, product: MatmulSpec, target: Target, sizes: Blocking) -> Options:
-    """Where blocks of rows are copied, whole rows of the result.
-
-    Of tile registers, no blocks of rows that would be read where they lie: those of patches do not.
-    """
+    """Where blocks of rows are copied, whole rows of the result."""
     rows = [each for (each,) in axis.options(product, target, sizes)]
     if sizes.images == image_copies.BLOCKS:
         rows = [ceil_div(each, spec.ow) * spec.ow for each in rows]
         rows = [each for each in rows if image_copies.are_blocks(each, spec.n, (spec.oh, spec.ow))]
-    if not target.dot(*product.multiplied).is_tile:
-        return [(each,) for each in rows]
-    blocks = {each: replace(sizes, mc=each) for each in rows}
-    if sizes.images:
-        return [(each,) for each, block in blocks.items() if image_copies.fit_registers(spec, block)]
-    return [(each,) for each, block in blocks.items() if not reads_a(product, target, block)]
+    tiles = sizes.images in image_copies.COPIED and target.dot(*product.multiplied).is_tile
+    return [(each,) for each in rows if not tiles or image_copies.fit_registers(spec, replace(sizes, mc=each))]
 
 
 def _images(spec: Conv2dSpec, axis: _Axis, product: MatmulSpec, target: Target, sizes: Blocking) -> Options:
     """What of the images may be copied."""
-    fitting = not target.dot(*product.multiplied).is_tile or image_copies.fit_registers(spec, sizes)
+    is_tile = target.dot(*product.multiplied).is_tile
+    fitting = not is_tile or image_copies.fit_registers(spec, sizes)
     if not (fitting and image_copies.may_be(spec, product, target) and image_copies.fit(spec, sizes.kc)):
         return axis.options(product, target, sizes)
+    packed = image_copies.PACKED if is_tile else image_copies.NONE
     blocks = image_copies.are_blocks(sizes.mc, spec.n, (spec.oh, spec.ow))
-    return [(image_copies.NONE,), (image_copies.ALL,), *([(image_copies.BLOCKS,)] if blocks else [])]
+    return [(packed,), (image_copies.ALL,), *([(image_copies.BLOCKS,)] if blocks else [])]
 
 
 def _dividing(product: MatmulSpec, target: Target, chosen: make.Plan) -> dict[str, int]:
