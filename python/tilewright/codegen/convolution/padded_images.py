@@ -60,7 +60,7 @@ def read(function: func.FuncOp, patches: Patches, lanes: int, *, blocks: bool = 
         patches: What the operand is the matrix of.
         lanes: Elements of a vector that copies.
         blocks: Whether what a block of rows reads is copied before that, and not all before all else.
-        tiles: Whether tile registers multiply: each of its rows of a register tile has pixels of one row of the result.
+        tiles: Whether tile registers multiply, of which each then has pixels of one row of the result.
     """
     panels = packing.found(function)
     found = panels and _tiles(function, panels, patches, in_registers=tiles)
@@ -114,14 +114,19 @@ def _tiles(function: func.FuncOp, panels: Packing, patches: Patches, *, in_regis
 
 def _is_of_one_row(tile: _Tile, patches: Patches) -> bool:
     """Whether each tile register has pixels of one row of the result."""
-    height = tile_rows(ir.VectorType(tile.read.results[0].type).shape[0])
-    starts = [known(each) if isinstance(each, int) else _step(each) for each in tile.rows]
-    return not any(each is None or each % height for each in (patches.results[1], *starts))
+    rows = ir.VectorType(tile.read.results[0].type).shape[0]
+    whole = (rows, patches.results[1], *map(_divisor, tile.rows))
+    return not any(each is None or each % tile_rows(rows) for each in whole)
 
 
-def _step(number: ir.Value) -> int | None:
-    """The step of the loop that counts a number."""
-    return known(number.owner.owner.operation.operands[2]) if isinstance(number.owner, ir.Block) else None
+def _divisor(number: Number) -> int | None:
+    """What divides a number, which is known or counted by a loop from zero on."""
+    if not isinstance(number, ir.Value) or known(number) is not None:
+        return known(number)
+    if not isinstance(number.owner, ir.Block):
+        return None
+    first, _, step = (known(each) for each in list(number.owner.owner.operation.operands)[:3])
+    return step if first == 0 else None
 
 
 def _is_plain(tile: _Tile, patches: Patches) -> bool:
@@ -163,9 +168,8 @@ class _Images:
     def part(self) -> int:
         """Elements of a block of K; panels of all of it may be longer."""
         shape = ir.MemRefType(self.panels.buffer.type).shape
-        return min(
-            shape[-1] * (shape[-3] if self.tiles else 1), self.patches.depth
-        )  # Registers take panels in parts of a row each.
+        parts = shape[-3] if self.tiles else 1  # Registers take panels in parts of a row each.
+        return min(shape[-1] * parts, self.patches.depth)
 
     @property
     def has_runs(self) -> bool:

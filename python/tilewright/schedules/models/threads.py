@@ -27,10 +27,10 @@ _UNEVEN = 1.15
 _SMALL = 1 << 20
 """Multiply-adds, 10 µs of one core, below which threads gain little from sharing one product."""
 _TILES, _TILES_PACKED = 4, 2
-"""Times the rate of vectors at which tile registers (AMX) count, B being packed by the call or before: what threads then share is soon done.
-Measured on two cores of a virtual Granite Rapids, one thread and two, in microseconds: u8 by i8 192 x 256 x 384 17 and 22, 320 x 320 x 256
-25 and 25, 384 x 512 x 384 56 and 53; bf16 192 x 128 x 320 20 and 25, 192 x 512 x 512 77 and 60; B packed before 128 x 256 x 256 8 and 10,
-256 x 256 x 256 16 and 10."""
+"""Times the rate of vectors at which tile registers (AMX) count, B being packed by the call or before: what threads then share is soon
+done. Measured on two cores of a virtual Granite Rapids, one thread and two, in microseconds: u8 by i8 192 x 256 x 384 17 and 22, 320 x 320
+x 256 25 and 25, 384 x 512 x 384 56 and 53; bf16 192 x 128 x 320 20 and 25, 192 x 512 x 512 77 and 60; B packed before 128 x 256 x 256 8
+and 10, 256 x 256 x 256 16 and 10."""
 _NARROW = 32
 """Bits of an element of which a vector multiply-add does one a lane; of narrower ones a dot product does several."""
 
