@@ -100,7 +100,7 @@ def packed(spec: MatmulSpec, target: Target, blocking: Blocking) -> ir.Module:
     if groups.grouped((*spec.chain_a.operands, *spec.chain_b.operands)):
         # Vectors along k have whole groups, or parts of one.
         step = lcm(step, groups.UNIT)
-    kc = ceil_div(kc, step) * step
+    kc = ceil_div(max(min(kc, most(spec.k)), 1), step) * step
     if (
         dot.is_tile and spec.products > 1
     ):  # In one loop, or panels of the second would be packed between the first's reads and products.
@@ -114,12 +114,10 @@ def packed(spec: MatmulSpec, target: Target, blocking: Blocking) -> ir.Module:
         spec.products > 1
     ):  # Lone panels of two matrices in one block would not be told apart: they have a loop over them.
         blocking = replace(blocking, nc=max(ceil_div(blocking.nc, blocking.nr), 2) * blocking.nr)
-    in_place = reads_a(spec, target, replace(blocking, kc=kc))
-    if in_place:  # Of what lies in memory, no more can be read.
-        kc = min(kc, most(spec.k))
-    elif (
-        spec.b_packed and spec.n <= blocking.nr
-    ):  # Without a loop over K, packing a lone panel would be one with reading it.
+    # Of what lies in memory, no more than K can be read.
+    in_place = kc <= most(spec.k) and reads_a(spec, target, replace(blocking, kc=kc))
+    if spec.b_packed and spec.n <= blocking.nr and not in_place:
+        # Without a loop over K, packing a lone panel would be one with reading it.
         kc = max(kc, 2 * step)
     p = replace(blocking, kc=kc)
     lone = in_place and not dot.is_tile
