@@ -39,17 +39,16 @@ static Value insertedWhole(Value input, Value init) {
 }
 
 namespace {
-/// Makes vectors of one epilogue.
+/// Makes vectors of one epilogue, of a `shape`. There is no padded `tile` of sums where that was given.
 class EpilogueVectors {
 public:
-  EpilogueVectors(RewriterBase &rewriter, linalg::GenericOp epilogue, Value tile)
-      : rewriter(rewriter), epilogue(epilogue), loc(epilogue.getLoc()), tile(tile),
-        shape(cast<ShapedType>(tile.getType()).getShape()), zero(arith::ConstantIndexOp::create(rewriter, loc, 0)),
-        body(rewriter, loc, shape) {}
+  EpilogueVectors(RewriterBase &rewriter, linalg::GenericOp epilogue, Value tile, ArrayRef<int64_t> shape)
+      : rewriter(rewriter), epilogue(epilogue), loc(epilogue.getLoc()), tile(tile), shape(shape),
+        zero(arith::ConstantIndexOp::create(rewriter, loc, 0)), body(rewriter, loc, shape) {}
 
   vector::TransferWriteOp build() {
     Block *block = epilogue.getBlock();
-    body.map(block->getArgument(0), readWhole(tile));
+    body.map(block->getArgument(0), tile ? readWhole(tile) : read(epilogue->getOpOperand(0)));
     for (OpOperand &operand : epilogue->getOpOperands().drop_front())
       if (BlockArgument argument = epilogue.getMatchingBlockArgument(&operand); !argument.use_empty())
         body.map(argument, isTile(operand) ? readWhole(tileOf(operand)) : read(operand));
@@ -73,7 +72,7 @@ private:
 
   /// Whether `operand` is another tile of sums, padded as the first one is.
   bool isTile(OpOperand &operand) {
-    Value whole = epilogue.isDpsInput(&operand) && epilogue.getMatchingIndexingMap(&operand).isIdentity()
+    Value whole = tile && epilogue.isDpsInput(&operand) && epilogue.getMatchingIndexingMap(&operand).isIdentity()
                       ? tileOf(operand)
                       : Value();
     return whole && cast<ShapedType>(whole.getType()).getShape() == shape;
@@ -137,10 +136,11 @@ DiagnosedSilenceableFailure VectorizeEpilogueOp::applyToOne(transform::Transform
                                                             transform::ApplyToEachResultList &results,
                                                             transform::TransformState &state) {
   auto epilogue = dyn_cast<linalg::GenericOp>(target);
-  Value tile = epilogue && isSupported(epilogue)
+  bool isGiven = getShape() && getShape()->size() == 2;
+  Value tile = epilogue && isSupported(epilogue) && !isGiven
                    ? wholeTile(insertedWhole(epilogue.getInputs()[0], epilogue.getDpsInits()[0]))
                    : Value();
-  if (!tile) {
+  if (!tile && !(isGiven && epilogue && isSupported(epilogue))) {
     DiagnosedSilenceableFailure failure =
         emitSilenceableError()
         << "expected an elementwise linalg.generic over (m, n) on tensors, whose first input is a "
@@ -149,7 +149,8 @@ DiagnosedSilenceableFailure VectorizeEpilogueOp::applyToOne(transform::Transform
     return failure;
   }
   rewriter.setInsertionPoint(epilogue);
-  vector::TransferWriteOp write = EpilogueVectors(rewriter, epilogue, tile).build();
+  ArrayRef<int64_t> shape = tile ? cast<ShapedType>(tile.getType()).getShape() : *getShape();
+  vector::TransferWriteOp write = EpilogueVectors(rewriter, epilogue, tile, shape).build();
   rewriter.replaceOp(epilogue, write.getResult());
   results.push_back(write);
   return DiagnosedSilenceableFailure::success();

@@ -24,14 +24,18 @@ def Tilewright_VectorizeEpilogueOp : Tilewright_TransformEachOp<"vectorize_epilo
     vector.transfer_write (arith.truncf (arith.addf %v, %b)), %c[0, 0]
     ```
 
+    With `shape`, rows and columns of the vectors, the tile is no larger than that, and nothing is known to be padded: its first input is
+    read as the others are.
+
     Returns the write. The handle is consumed. A generic of another form is a silenceable failure.
 
     Why not upstream: `structured.vectorize` with vector sizes masks every op of a tile of dynamic shape, and does not see
     that what it reads is the padded tile that was just computed.
   }];
-  let arguments = (ins TransformHandleTypeInterface:$target);
+  let arguments = (ins TransformHandleTypeInterface:$target,
+                       OptionalAttr<DenseI64ArrayAttr>:$shape);
   let results = (outs TransformHandleTypeInterface:$write);
-  let assemblyFormat = "$target attr-dict `:` functional-type($target, $write)";
+  let assemblyFormat = "$target (`shape` $shape^)? attr-dict `:` functional-type($target, $write)";
 }
 
 #endif // TILEWRIGHT_TRANSFORMOPS_EPILOGUE_TD

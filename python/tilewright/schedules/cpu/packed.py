@@ -16,7 +16,7 @@ from tilewright.dims import MAX_EXTENT, Dim, most
 from tilewright.mlir import ir
 from tilewright.schedules import steps
 from tilewright.schedules.models import parts, space
-from tilewright.schedules.models.blocking import Blocking, ceil_div, keeps_c, stages_c
+from tilewright.schedules.models.blocking import Blocking, ceil_div, finishes_apart, keeps_c, stages_c
 from tilewright.schedules.models.lone_panel import reads_a
 from tilewright.schedules.steps import batch_loops, knobs, row_blocks, split_k, staged_sums
 from tilewright.schedules.steps.marked_loops import mark_strips
@@ -94,6 +94,7 @@ def packed(spec: MatmulSpec, target: Target, blocking: Blocking) -> ir.Module:
     spec = whole.inner if whole.has_rows else whole
     dot = target.dot(*spec.multiplied)
     # Panels hold whole groups of the elements that an instruction multiplies at once.
+    result, spec = spec, spec.plain_sums if finishes_apart(whole, target, blocking) else spec
     kc, step = max(most(spec.k), blocking.kc) if spec.fused else blocking.kc, dot.step
     if spec.b_transposed and kc > _BLOCK:  # Of which B is transposed as many rows at a time.
         step = lcm(step, _BLOCK)
@@ -130,7 +131,8 @@ def packed(spec: MatmulSpec, target: Target, blocking: Blocking) -> ir.Module:
         if isinstance(spec.n, Dim):
             steps.prefetch_weights(script.functions, spec, target)
         split_k.take_apart(script, given, sizes, target.lanes(spec.acc_type))
-        staged = stages_c(spec, target, p)
+        apart = result.fused and not spec.fused
+        staged = apart or stages_c(spec, target, p)
         size = knobs.sizes(space.PACKED, whole, target, p, script.functions, padded=not staged, unit_of_k=step)
         loops = {
             "jc": ([0, size["nc"], 0], p.nc < n),
@@ -139,7 +141,7 @@ def packed(spec: MatmulSpec, target: Target, blocking: Blocking) -> ir.Module:
             "jr": ([0, size["nr"], 0], p.nr < min(p.nc, n)),
             "ir": ([size["mr"], 0, 0], p.mr < (m if lone else min(p.mc, m))),
         }
-        kept = keeps_c(spec, target) and loops["pc"][1]
+        kept = (apart or keeps_c(spec, target)) and loops["pc"][1]
         if kept:
             loops = {name: loops[name] for name in ("jc", "ic", "pc", "jr", "ir")}
         nest = {name: sizes for name, (sizes, wanted) in loops.items() if wanted}
@@ -160,7 +162,8 @@ def packed(spec: MatmulSpec, target: Target, blocking: Blocking) -> ir.Module:
         if loops["ir"][1] and not in_place:
             _hoist(panels[0], [*nest], blocks, ("pc", "ic"), p)
         if loops["jr"][1]:  # Entries of a batch that share a B share its panels.
-            _hoist(panels[-1], [*nest], blocks, ("jc", "pc"), p, entries=len(batch_loops.shared_axes(spec)))
+            own = ("jc",) if apart and not (dot.is_tile or spec.b_packed) else ("jc", "pc")
+            _hoist(panels[-1], [*nest], blocks, own, p, entries=len(batch_loops.shared_axes(spec)))
         steps.hoist_invariants(script.functions)
         steps.clean(script.functions)
         together = gcd(p.mr, dot.rows)
@@ -208,7 +211,7 @@ def packed(spec: MatmulSpec, target: Target, blocking: Blocking) -> ir.Module:
             fills = row_blocks.fills(script) if whole.has_rows else None
             _write_sums(script.functions, spec, looped=looped, fills=fills, split=not lone)
             if staged:
-                staged_sums.write(script, spec, target.lanes(spec.acc_type))
+                staged_sums.write(script, result, p.nc, target.lanes(spec.acc_type))
             if whole.has_rows:  # What was filled is followed through ops on tensors, and not into loops.
                 row_blocks.finish(script, target.lanes(spec.c_type))
         else:
@@ -263,7 +266,9 @@ def _tile_nest(
     tile = batch_loops.match_result(script, spec)
     if staged:
         tiles = [sizes for name, sizes in loops.items() if name in ("jc", "ic")]
-        tile, around = staged_sums.tile(script, tile, tiles, spec, target), ("jc", "ic")
+        tile = staged_sums.tile(script, tile, tiles, (p.mc, p.nc), spec, target)
+        around = ("jc", "ic")
+        spec = spec.plain_sums if spec.fused else spec
     inside = {name: sizes for name, sizes in loops.items() if name not in around}
     return _tiled(script, spec, target, tile, inside, p, blocks)
 

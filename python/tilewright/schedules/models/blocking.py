@@ -18,6 +18,7 @@ from functools import cache, lru_cache, partial
 from math import gcd
 from typing import Any
 
+from tilewright.dims import Dim
 from tilewright.dims import most as most_of
 from tilewright.dtypes import DType, dtype
 from tilewright.errors import SpecError
@@ -315,6 +316,15 @@ def stages_c(spec: MatmulSpec, target: Target, sizes: Blocking) -> bool:
         return False
     apart = rows_in_l1(target, spec.n * spec.acc_type.bytes) >= tiles.AMX_ROWS
     return not apart and spec.n % sizes.nc == 0 and sizes.nc % target.lanes(spec.acc_type) == 0
+
+
+def finishes_apart(spec: MatmulSpec, target: Target, sizes: Blocking) -> bool:
+    """Whether strategy `packed` computes the sums of a block of C in scratch, in slices of K, and what is done to them when they are complete."""
+    if not spec.fused or isinstance(spec.k, Dim) or sizes.kc >= spec.k:
+        return False
+    shared = spec.batch and len(spec.b_axes) < len(spec.batch)
+    plain = not (spec.prologue_a or spec.prologue_b or spec.products > 1 or spec.has_rows or shared)
+    return plain and not sizes.images
 
 
 def keeps_b(spec: MatmulSpec, target: Target) -> bool:

@@ -544,15 +544,15 @@ def split_full_tiles(functions: Handle, *, looped: bool) -> None:
     clean(functions)
 
 
-def vectorize_epilogue(op: Handle) -> Handle:
-    """Vectorizes what is done to a padded tile of sums before it is written. Returns the write.
+def vectorize_epilogue(op: Handle, shape: Sequence[int] | None = None) -> Handle:
+    """Vectorizes what is done to a padded tile of sums before it is written, or to one of a `shape` at most. Returns the write.
 
     Before: ``p = A[i:i+r] * B[:, j:j+s]`` padded to (MR, NR), ``C[i:i+r, j:j+s] = f(p[:r, :s], bias[j:j+s])``. After::
 
         vp = read p; vb = read bias[j:j+NR] (may be out of bounds), the same for each row
         write C[i:i+MR, j:j+NR] (may be out of bounds) <- f(vp, vb)
     """
-    return ours.tilewright_vectorize_epilogue(transform.AnyOpType.get(), op)
+    return ours.tilewright_vectorize_epilogue(transform.AnyOpType.get(), op, shape=shape)
 
 
 def vectorize_rows(last: Handle, lanes: int) -> None:

@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""Steps of a schedule for a block of C whose rows would be in the same sets of the caches: its sums wait in scratch with longer rows."""
+"""Steps of a schedule for sums of a block of C that wait in scratch until they are complete, in rows of which no two share sets of caches."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
+from tilewright.mlir.dialects.transform import memref, tensor
 from tilewright.schedules import steps
 from tilewright.schedules.models.blocking import row_gap
 from tilewright.spec import MatmulSpec
@@ -12,33 +13,67 @@ from tilewright.targets.base import Target
 
 
 def tile(
-    script: steps.Script, op: steps.Handle, blocks: Iterable[Sequence[steps.Size]], spec: MatmulSpec, target: Target
+    script: steps.Script,
+    op: steps.Handle,
+    loops: Iterable[Sequence[steps.Size]],
+    block: Sequence[int],
+    spec: MatmulSpec,
+    target: Target,
 ) -> steps.Handle:
-    """Tiles a product by `blocks` of C, and gives it scratch for the sums of one. Returns the product.
+    """Tiles what makes C by `loops` over blocks of it, and gives the product in it scratch for the sums of one. Returns the product.
 
-    Before: ``C = 0; C += A * B``. After, where rows of S are a few lines longer than those of the block::
+    Before: ``C = 0; C += A * B``, or ``S = 0; S += A * B``, ``C = f(S)``. After, where rows of S are a few lines longer than those of
+    the block::
 
         for jc: for ic:
           S = 0; S += A[ic:ic+mc, :] * B[:, jc:jc+nc]
-          C[ic:ic+mc, jc:jc+nc] = S
+          C[ic:ic+mc, jc:jc+nc] = f(S)
     """
-    for sizes in blocks:
-        op, _ = steps.tile_with_producers(op, sizes)  # Zeros are made for each block.
+    for sizes in loops:
+        op, _ = steps.tile_with_producers(op, sizes[:2] if spec.fused else sizes)  # Zeros are made for each block.
+    if spec.fused:
+        steps.mark(op, steps.EPILOGUE)
+        steps.apply(script.functions, _forget_whole)
     product = steps.match_product(script.functions, spec)
-    steps.stage(product, 2, row_gap(target, spec.acc_type))
+    steps.stage(product, 2, row_gap(target, spec.acc_type), most=block)
     return product
 
 
-def write(script: steps.Script, spec: MatmulSpec, lanes: int) -> None:
+def _forget_whole() -> None:
+    """Patterns for what stands outside of the loops: the product that was computed again in them, of which extents are asked, and its C."""
+    memref.apply_patterns_memref_resolve_ranked_shaped_type_result_dims()
+    tensor.apply_patterns_tensor_fold_tensor_empty()
+
+
+def write(script: steps.Script, spec: MatmulSpec, columns: int, lanes: int) -> None:
     """Copies blocks of sums to C, and of a C that is added to from there, row by row in vectors of `lanes` elements.
 
     Before: ``C[ic:ic+mc, jc:jc+nc] = S``. After::
 
         for i in 0..mc: for j in 0..nc step lanes: C[ic+i, jc+j:jc+j+lanes] = S[i, j:j+lanes]
     """
+    if spec.fused:
+        _finish(script, columns, lanes)
+        return
     for copy in steps.split(steps.match(script.functions, "linalg.copy"), 1 + bool(spec.beta)):
         row, _ = steps.tile(copy, [1, 0])
         steps.tile(row, [0, lanes])
     steps.clean(script.functions)
     # The last step: as long as they are tensors, cleaning makes copies of slices again of what vectors copy.
     steps.vectorize(steps.match(script.functions, "linalg.copy"))
+
+
+def _finish(script: steps.Script, columns: int, lanes: int) -> None:
+    """Does what is done to the sums of a block, row by row, in vectors of `lanes` elements of its `columns`.
+
+    Before: ``C[ic:ic+mc, jc:jc+nc] = f(S)``. After::
+
+        for i in 0..mc: for j in 0..nc step lanes: C[ic+i, jc+j:jc+j+lanes] = f(S[i, j:j+lanes])
+    """
+    op, _ = steps.tile(steps.match_marked(script.functions, steps.EPILOGUE), [1, 0])
+    if lanes < columns:
+        op, _ = steps.tile(op, [0, lanes])
+    steps.clean(script.functions)
+    write = steps.vectorize_epilogue(steps.match_marked(script.functions, steps.EPILOGUE), (1, lanes))
+    steps.split_full_write(write)
+    steps.clean(script.functions)
