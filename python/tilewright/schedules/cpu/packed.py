@@ -94,7 +94,7 @@ def packed(spec: MatmulSpec, target: Target, blocking: Blocking) -> ir.Module:
     spec = whole.inner if whole.has_rows else whole
     dot = target.dot(*spec.multiplied)
     # Panels hold whole groups of the elements that an instruction multiplies at once.
-    result, spec = spec, spec.plain_sums if finishes_apart(whole, target, blocking) else spec
+    result, spec = spec, spec.plain_sums if finishes_apart(whole, blocking) else spec
     kc, step = max(most(spec.k), blocking.kc) if spec.fused else blocking.kc, dot.step
     if spec.b_transposed and kc > _BLOCK:  # Of which B is transposed as many rows at a time.
         step = lcm(step, _BLOCK)

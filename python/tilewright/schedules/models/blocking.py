@@ -206,7 +206,8 @@ def packed_blocking(spec: MatmulSpec, target: Target, *, stands_for_open: bool =
         kc = _packed_depth(spec, target, (mr, nr), element_bytes)
     if in_place or (spec.b_packed and deep):
         kc = deep
-    if spec.fused:  # The sums stay in registers over all of K.
+    apart = may_finish_apart(spec) and _is_deep(spec, target, nr * element_bytes) and not (deep or ahead)
+    if spec.fused and not apart:  # The sums stay in registers over all of K.
         kc = max(spec.k, 1)
     if spec.b_packed:
         # A panel of one group of rows would be no loop, and its packing not to be told from the product.
@@ -235,7 +236,8 @@ def packed_blocking(spec: MatmulSpec, target: Target, *, stands_for_open: bool =
     depth_bytes = ceil_div(kc, dot.step) * dot.step * element_bytes
     # Panels of several matrices like B are used together.
     b_bytes //= spec.products
-    nc = even(spec.n, b_bytes // depth_bytes, nr)
+    # Panels of B that blocks of sums meet, one after the other, are packed for all of them.
+    nc = even(spec.n, b_bytes // (max(spec.k, 1) * element_bytes if apart else depth_bytes), nr)
     # A block of all rows of A is read where it lies.
     mc = most_of(spec.m) if in_place else rows_of_a(spec, target, depth_bytes, mr)
     sizes = Blocking(mr=mr, nr=nr, mc=mc, nc=nc, kc=kc)
@@ -246,6 +248,11 @@ def packed_blocking(spec: MatmulSpec, target: Target, *, stands_for_open: bool =
     if spec.has_rows:
         return _with_rows(sizes, spec, target)
     return sizes if in_place else replace(sizes, mc=passing.rows(spec, target, sizes, element_bytes))
+
+
+def _is_deep(spec: MatmulSpec, target: Target, row_bytes: int) -> bool:
+    """Whether a panel of B with all of K, in rows of so many bytes, is larger than its part of L2."""
+    return max(spec.k, 1) * row_bytes > target.l2.bytes * _PANEL_SHARE
 
 
 def _packed_depth(spec: MatmulSpec, target: Target, tile: tuple[int, int], element_bytes: int) -> int:
@@ -267,7 +274,7 @@ def _tile_blocking(spec: MatmulSpec, target: Target) -> Blocking:
     in_rows = spec.deterministic and spec.has_rows
     mr, nr = _packed_tile(spec, target, _MANY_ROWS if spec.b_packed or in_rows else spec.m)
     product, caches = _in_tiles(spec, target)
-    kc, nc = product.k if spec.fused else None, product.n if spec.has_rows else None
+    kc, nc = product.k if spec.fused and not product.finished else None, product.n if spec.has_rows else None
     tile = mr, nr * spec.products
     block = tile_blocks.choose(replace(product, m=_MANY_TILE_ROWS) if same else product, caches, tile, nc=nc, kc=kc)
     if same:
@@ -286,7 +293,8 @@ def _in_tiles(spec: MatmulSpec, target: Target) -> tuple[tile_blocks.Product, ti
     step = target.dot(*spec.multiplied).step
     fits = lone_panel.may_read_a(spec, target)
     nbytes, turned = panel_bytes(spec, target), spec.b_transposed
-    product = tile_blocks.Product(m, n * spec.products, k, nbytes, step, spec.b_packed, fits, turned)
+    apart = may_finish_apart(spec)
+    product = tile_blocks.Product(m, n * spec.products, k, nbytes, step, spec.b_packed, fits, turned, apart)
     return product, tile_blocks.Caches(target.l1.bytes, target.l2.bytes)
 
 
@@ -318,13 +326,17 @@ def stages_c(spec: MatmulSpec, target: Target, sizes: Blocking) -> bool:
     return not apart and spec.n % sizes.nc == 0 and sizes.nc % target.lanes(spec.acc_type) == 0
 
 
-def finishes_apart(spec: MatmulSpec, target: Target, sizes: Blocking) -> bool:
-    """Whether strategy `packed` computes the sums of a block of C in scratch, in slices of K, and what is done to them when they are complete."""
-    if not spec.fused or isinstance(spec.k, Dim) or sizes.kc >= spec.k:
+def finishes_apart(spec: MatmulSpec, sizes: Blocking) -> bool:
+    """Whether strategy `packed` sums a block of C in scratch, in slices of K, and then does what is done to the sums."""
+    return may_finish_apart(spec) and sizes.kc < spec.k and not sizes.images
+
+
+def may_finish_apart(spec: MatmulSpec) -> bool:
+    """Whether something is done to the sums that can be done to those of a block when they are complete."""
+    if not spec.fused or isinstance(spec.k, Dim):
         return False
     shared = spec.batch and len(spec.b_axes) < len(spec.batch)
-    plain = not (spec.prologue_a or spec.prologue_b or spec.products > 1 or spec.has_rows or shared)
-    return plain and not sizes.images
+    return not (spec.prologue_a or spec.prologue_b or spec.products > 1 or spec.has_rows or shared)
 
 
 def keeps_b(spec: MatmulSpec, target: Target) -> bool:

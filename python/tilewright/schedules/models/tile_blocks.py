@@ -49,6 +49,8 @@ _KEPT = 1.5
 """Times L2, the bytes of all three operands from which on it begins to have lost B by the next call."""
 _SLICED = 1.05
 """How many times as long a product takes that goes on with the sums of the slice of K before."""
+_FINISH_CYCLES = 48
+"""To do something to a KiB of sums that wait in scratch, beyond what it takes where they are stored from tile registers."""
 _UNEVEN = 1.25
 """How many times as long a product takes whose last slices are shorter than the others: its loops over K have ends that are computed.
 Measured on Emerald Rapids (2026-11-28), in GFLOP/s, slices that divide K and not: bf16 64 x 4096 x 4096 262 and 192, 96 x 640 x 2720 293
@@ -78,6 +80,7 @@ class Product:
         b_packed: Whether B comes packed.
         a_fits: Whether rows of A are stored as panels have them, so that A can be read where it lies.
         b_turned: Whether B is stored column after column.
+        finished: Whether something is done to the sums, which wait in scratch where K is more than one slice.
     """
 
     m: int
@@ -88,6 +91,7 @@ class Product:
     b_packed: bool = False
     a_fits: bool = False
     b_turned: bool = False
+    finished: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -300,7 +304,8 @@ def cycles(product: Product, block: Blocking, caches: Caches) -> float:
         memory_b = max(memory_b - hot * _HIDDEN, 0)
     uneven = _UNEVEN if product.k % block.kc else 1.0
     sliced = _SLICED * uneven if nest.passes > 1 else 1.0
-    return sliced * (hot + packing + memory_a + memory_b)
+    finishing = bytes_c / TILE_BYTES * _FINISH_CYCLES if product.finished and nest.passes > 1 else 0
+    return sliced * (hot + packing + memory_a + memory_b) + finishing
 
 
 def _waited(cycles: float, share: float) -> float:
