@@ -15,8 +15,8 @@ from tilewright import groups
 from tilewright.dims import MAX_EXTENT, Dim, most
 from tilewright.mlir import ir
 from tilewright.schedules import steps
-from tilewright.schedules.models import parts, space
-from tilewright.schedules.models.blocking import Blocking, ceil_div, finishes_apart, keeps_c, stages_c
+from tilewright.schedules.models import finishing, parts, space
+from tilewright.schedules.models.blocking import Blocking, ceil_div, keeps_c, stages_c
 from tilewright.schedules.models.lone_panel import reads_a
 from tilewright.schedules.steps import batch_loops, knobs, row_blocks, split_k, staged_sums
 from tilewright.schedules.steps.marked_loops import mark_strips
@@ -94,7 +94,7 @@ def packed(spec: MatmulSpec, target: Target, blocking: Blocking) -> ir.Module:
     spec = whole.inner if whole.has_rows else whole
     dot = target.dot(*spec.multiplied)
     # Panels hold whole groups of the elements that an instruction multiplies at once.
-    result, spec = spec, spec.plain_sums if finishes_apart(whole, blocking) else spec
+    result, spec = spec, spec.plain_sums if finishing.is_apart(whole, blocking) else spec
     kc, step = max(most(spec.k), blocking.kc) if spec.fused else blocking.kc, dot.step
     if spec.b_transposed and kc > _BLOCK:  # Of which B is transposed as many rows at a time.
         step = lcm(step, _BLOCK)
@@ -132,7 +132,7 @@ def packed(spec: MatmulSpec, target: Target, blocking: Blocking) -> ir.Module:
             steps.prefetch_weights(script.functions, spec, target)
         split_k.take_apart(script, given, sizes, target.lanes(spec.acc_type))
         apart = result.fused and not spec.fused
-        staged = apart or stages_c(spec, target, p)
+        staged = finishing.loops_around(spec, target, p) if apart or stages_c(spec, target, p) else ()
         size = knobs.sizes(space.PACKED, whole, target, p, script.functions, padded=not staged, unit_of_k=step)
         loops = {
             "jc": ([0, size["nc"], 0], p.nc < n),
@@ -141,7 +141,7 @@ def packed(spec: MatmulSpec, target: Target, blocking: Blocking) -> ir.Module:
             "jr": ([0, size["nr"], 0], p.nr < min(p.nc, n)),
             "ir": ([size["mr"], 0, 0], p.mr < (m if lone else min(p.mc, m))),
         }
-        kept = (apart or keeps_c(spec, target)) and loops["pc"][1]
+        kept = ("ic" in staged or keeps_c(spec, target)) and loops["pc"][1]
         if kept:
             loops = {name: loops[name] for name in ("jc", "ic", "pc", "jr", "ir")}
         nest = {name: sizes for name, (sizes, wanted) in loops.items() if wanted}
@@ -162,7 +162,9 @@ def packed(spec: MatmulSpec, target: Target, blocking: Blocking) -> ir.Module:
         if loops["ir"][1] and not in_place:
             _hoist(panels[0], [*nest], blocks, ("pc", "ic"), p)
         if loops["jr"][1]:  # Entries of a batch that share a B share its panels.
-            own = ("jc",) if apart and not (dot.is_tile or spec.b_packed) else ("jc", "pc")
+            # For blocks of rows that meet all of K, one after the other, B is packed once.
+            once = apart and "ic" in staged and loops["ic"][1] and not (dot.is_tile or spec.b_packed)
+            own = ("jc",) if once else ("jc", "pc")
             _hoist(panels[-1], [*nest], blocks, own, p, entries=len(batch_loops.shared_axes(spec)))
         steps.hoist_invariants(script.functions)
         steps.clean(script.functions)
@@ -251,11 +253,11 @@ def _tile_nest(
     p: Blocking,
     blocks: Sequence[str],
     *,
-    staged: bool,
+    staged: Sequence[str],
 ) -> steps.Handle:
     """Tiles the product by one loop for each of `loops`, outermost first, with what is done to its sums inside.
 
-    Those over `blocks` are in the order that `p` says. With `staged`, the sums of a block of C are scratch.
+    Those over `blocks` are in the order that `p` says. The sums of a block of C that is `staged`, inside of these loops, are scratch.
     """
     if spec.has_rows:
         tile = row_blocks.take_apart(script, spec, loops.get("ic"))
@@ -265,9 +267,8 @@ def _tile_nest(
     batch_loops.take_apart(script, spec, [sizes for name, sizes in loops.items() if name in around])
     tile = batch_loops.match_result(script, spec)
     if staged:
-        tiles = [sizes for name, sizes in loops.items() if name in ("jc", "ic")]
-        tile = staged_sums.tile(script, tile, tiles, (p.mc, p.nc), spec, target)
-        around = ("jc", "ic")
+        tiles, rows = [loops[name] for name in staged if name in loops], p.mc if "ic" in staged else most(spec.m)
+        tile, around = staged_sums.tile(script, tile, tiles, (rows, p.nc), spec, target), staged
         spec = spec.plain_sums if spec.fused else spec
     inside = {name: sizes for name, sizes in loops.items() if name not in around}
     return _tiled(script, spec, target, tile, inside, p, blocks)

@@ -18,11 +18,10 @@ from functools import cache, lru_cache, partial
 from math import gcd
 from typing import Any
 
-from tilewright.dims import Dim
 from tilewright.dims import most as most_of
 from tilewright.dtypes import DType, dtype
 from tilewright.errors import SpecError
-from tilewright.schedules.models import lone_panel, passing, prefetching, strips_of_a, tile_blocks, tiles, unrolling
+from tilewright.schedules.models import finishing, lone_panel, passing, prefetching, strips_of_a, tile_blocks, tiles, unrolling
 from tilewright.schedules.models.register_tiles import (
     FOR_B,
     FOR_PANELS_AHEAD,
@@ -192,6 +191,13 @@ def packed_blocking(spec: MatmulSpec, target: Target, *, stands_for_open: bool =
     dot, element_bytes = target.dot(*spec.multiplied), panel_bytes(spec, target)
     if dot.is_tile:
         return _tile_blocking(spec, target)
+    if finishing.may(spec):
+        sums = packed_blocking(spec.plain_sums, target, stands_for_open=stands_for_open)
+        if spec.k > sums.kc and spec.k * sums.nr * element_bytes > target.l2.bytes * _PANEL_SHARE:
+            meet = spec.b_packed or "ic" not in finishing.loops_around(spec, target, sums)
+            # Blocks of rows that meet all of K, one after the other, meet a B that was packed for all of them.
+            nc = sums.nc if meet else min(even(spec.n, _most_of_b(target) // (spec.k * element_bytes), sums.nr), sums.nc)
+            return replace(sums, nc=nc)
     # Of what is summed along a row of C, columns make parts that are not to depend on M.
     in_rows = spec.deterministic and spec.has_rows
     lanes = target.lanes(spec.acc_type) if stands_for_open else panel_lanes(spec, target)
@@ -206,8 +212,7 @@ def packed_blocking(spec: MatmulSpec, target: Target, *, stands_for_open: bool =
         kc = _packed_depth(spec, target, (mr, nr), element_bytes)
     if in_place or (spec.b_packed and deep):
         kc = deep
-    apart = may_finish_apart(spec) and _is_deep(spec, target, nr * element_bytes) and not (deep or ahead)
-    if spec.fused and not apart:  # The sums stay in registers over all of K.
+    if spec.fused:  # The sums stay in registers over all of K.
         kc = max(spec.k, 1)
     if spec.b_packed:
         # A panel of one group of rows would be no loop, and its packing not to be told from the product.
@@ -225,8 +230,7 @@ def packed_blocking(spec: MatmulSpec, target: Target, *, stands_for_open: bool =
         mr -= dot.rows  # a whole number of the instruction's rows, or it would take another one, and other panels
     if ahead and strips_of_a.cuts_k(spec, target, element_bytes):
         return strips_of_a.blocks(spec, target, (mr, nr, kc), element_bytes, few=few)
-    last = target.l3 or target.l2
-    b_bytes = min(int(last.bytes * _B_SHARE), B_BLOCK_LIMIT, _TIMES_L2 * target.l2.bytes)
+    b_bytes = _most_of_b(target)
     if keeps_b(spec, target) and not in_place:
         narrow = target.vector_registers < MANY_REGISTERS
         b_bytes = int(target.l2.bytes * (_BLOCK_SHARE_NARROW if narrow else BLOCK_SHARE))
@@ -236,8 +240,7 @@ def packed_blocking(spec: MatmulSpec, target: Target, *, stands_for_open: bool =
     depth_bytes = ceil_div(kc, dot.step) * dot.step * element_bytes
     # Panels of several matrices like B are used together.
     b_bytes //= spec.products
-    # Panels of B that blocks of sums meet, one after the other, are packed for all of them.
-    nc = even(spec.n, b_bytes // (max(spec.k, 1) * element_bytes if apart else depth_bytes), nr)
+    nc = even(spec.n, b_bytes // depth_bytes, nr)
     # A block of all rows of A is read where it lies.
     mc = most_of(spec.m) if in_place else rows_of_a(spec, target, depth_bytes, mr)
     sizes = Blocking(mr=mr, nr=nr, mc=mc, nc=nc, kc=kc)
@@ -250,9 +253,10 @@ def packed_blocking(spec: MatmulSpec, target: Target, *, stands_for_open: bool =
     return sizes if in_place else replace(sizes, mc=passing.rows(spec, target, sizes, element_bytes))
 
 
-def _is_deep(spec: MatmulSpec, target: Target, row_bytes: int) -> bool:
-    """Whether a panel of B with all of K, in rows of so many bytes, is larger than its part of L2."""
-    return max(spec.k, 1) * row_bytes > target.l2.bytes * _PANEL_SHARE
+def _most_of_b(target: Target) -> int:
+    """Bytes of a block of B at most that passes by blocks of A."""
+    last = target.l3 or target.l2
+    return min(int(last.bytes * _B_SHARE), B_BLOCK_LIMIT, _TIMES_L2 * target.l2.bytes)
 
 
 def _packed_depth(spec: MatmulSpec, target: Target, tile: tuple[int, int], element_bytes: int) -> int:
@@ -293,7 +297,7 @@ def _in_tiles(spec: MatmulSpec, target: Target) -> tuple[tile_blocks.Product, ti
     step = target.dot(*spec.multiplied).step
     fits = lone_panel.may_read_a(spec, target)
     nbytes, turned = panel_bytes(spec, target), spec.b_transposed
-    apart = may_finish_apart(spec)
+    apart = finishing.may(spec)
     product = tile_blocks.Product(m, n * spec.products, k, nbytes, step, spec.b_packed, fits, turned, apart)
     return product, tile_blocks.Caches(target.l1.bytes, target.l2.bytes)
 
@@ -324,19 +328,6 @@ def stages_c(spec: MatmulSpec, target: Target, sizes: Blocking) -> bool:
         return False
     apart = rows_in_l1(target, spec.n * spec.acc_type.bytes) >= tiles.AMX_ROWS
     return not apart and spec.n % sizes.nc == 0 and sizes.nc % target.lanes(spec.acc_type) == 0
-
-
-def finishes_apart(spec: MatmulSpec, sizes: Blocking) -> bool:
-    """Whether strategy `packed` sums a block of C in scratch, in slices of K, and then does what is done to the sums."""
-    return may_finish_apart(spec) and sizes.kc < spec.k and not sizes.images
-
-
-def may_finish_apart(spec: MatmulSpec) -> bool:
-    """Whether something is done to the sums that can be done to those of a block when they are complete."""
-    if not spec.fused or isinstance(spec.k, Dim):
-        return False
-    shared = spec.batch and len(spec.b_axes) < len(spec.batch)
-    return not (spec.prologue_a or spec.prologue_b or spec.products > 1 or spec.has_rows or shared)
 
 
 def keeps_b(spec: MatmulSpec, target: Target) -> bool:

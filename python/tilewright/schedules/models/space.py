@@ -14,7 +14,7 @@ from math import factorial
 from typing import Any, Generic, TypeVar, cast
 
 from tilewright.dims import Dim, Extent
-from tilewright.schedules.models import blocking, parts, prefetching, register_tiles, strips_of_a, tiles
+from tilewright.schedules.models import blocking, finishing, parts, prefetching, register_tiles, strips_of_a, tiles
 from tilewright.schedules.models.blocking import Blocking, ceil_div, even
 from tilewright.spec import MatmulSpec
 from tilewright.targets.base import Target
@@ -268,7 +268,7 @@ def block_loops(spec: MatmulSpec, target: Target, sizes: Blocking) -> list[str]:
     shared = len(spec.b_axes) < len(spec.batch)
     if spec.dynamic or spec.has_rows or spec.b_packed or shared or target.dot(*spec.multiplied).is_tile:
         return []
-    if blocking.finishes_apart(spec, sizes):
+    if finishing.is_apart(spec, sizes):
         return []
     loops = {"jc": sizes.nc < spec.n, "pc": sizes.kc < spec.k and not spec.fused, "ic": sizes.mc < spec.m}
     return [name for name, there in loops.items() if there]

@@ -37,7 +37,7 @@ that the products wait for, and that they, and packing, wait for where a panel o
 so takes 1.06 times as long as the best that was measured, in the geometric mean; with what was fitted on Emerald Rapids before, 1.11."""
 _MEMORY = 0.55
 """How many times as long as a tile of its level one takes that comes from memory for the first time."""
-_PACK_CYCLES, _TURN_CYCLES = 20, 200
+_PACK_CYCLES, _TURN_CYCLES, _WRITTEN = 20, 200, 1.5
 """To pack a KiB: each line is loaded, shuffled with its neighbor in K, and stored. The same of a B that is stored column after
 column: the most that was tried, which fitted best."""
 _AROUND = 3
@@ -49,7 +49,7 @@ _KEPT = 1.5
 """Times L2, the bytes of all three operands from which on it begins to have lost B by the next call."""
 _SLICED = 1.05
 """How many times as long a product takes that goes on with the sums of the slice of K before."""
-_FINISH_CYCLES = 48
+_FINISH_CYCLES = 150
 """To do something to a KiB of sums that wait in scratch, beyond what it takes where they are stored from tile registers."""
 _UNEVEN = 1.25
 """How many times as long a product takes whose last slices are shorter than the others: its loops over K have ends that are computed.
@@ -286,7 +286,8 @@ def cycles(product: Product, block: Blocking, caches: Caches) -> float:
     times_a, times_b = nest.repacked
     packed_a, packed_b = a * times_a * (not nest.in_place), b * times_b * (not product.b_packed)
     packing = packed_a * (_PACK_CYCLES + fresh)
-    packing += packed_b * ((_TURN_CYCLES if product.b_turned else _PACK_CYCLES) + fresh)
+    written = max(caches.arrival(sum(nest.slices)) - _ARRIVALS[0][1], 0) * _WRITTEN
+    packing += packed_b * (fresh + (_TURN_CYCLES if product.b_turned else _PACK_CYCLES + written))
     bytes_a, bytes_b = (side * product.k * product.element for side in (product.m, product.n))
     bytes_c = product.m * product.n * 4
     from_memory = caches.arrival(bytes_a + bytes_b + bytes_c)
