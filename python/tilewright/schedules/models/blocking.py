@@ -193,7 +193,7 @@ def packed_blocking(spec: MatmulSpec, target: Target, *, stands_for_open: bool =
         return _tile_blocking(spec, target)
     if finishing.may(spec):
         sums = packed_blocking(spec.plain_sums, target, stands_for_open=stands_for_open)
-        if spec.k > sums.kc and spec.k * sums.nr * element_bytes > target.l2.bytes * _PANEL_SHARE:
+        if finishing.pays(spec, target, sums, element_bytes):
             meet = spec.b_packed or "ic" not in finishing.loops_around(spec, target, sums)
             # Blocks of rows that meet all of K, one after the other, meet a B that was packed for all of them.
             nc = sums.nc if meet else min(even(spec.n, _most_of_b(target) // (spec.k * element_bytes), sums.nr), sums.nc)

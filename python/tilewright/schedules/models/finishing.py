@@ -9,10 +9,17 @@ Granite Rapids (2026-11-30) with a bias, in scratch, times the speed in register
 from __future__ import annotations
 
 from tilewright.dims import Dim
+from tilewright.schedules.models import strips_of_a
 from tilewright.schedules.models.sizes import Blocking
 from tilewright.spec import MatmulSpec
 from tilewright.targets.base import Target
 
+_SHARE = 1 / 4
+"""Part of L2 from which on a panel of B is so much. With less, f32 with `x86-64-v4`'s schedules, B packed, 30 x 768 x 1280 0.95, 148 x 1040
+x 1024 0.98, packed in the call 64 x 2240 x 768 0.97."""
+_AHEAD_SHARE = 7 / 16
+"""The same where B comes packed, and rows of its panels are prefetched: f32, 8 and 128 rows by 1024 columns, K of 2560, 3072, 4096 and
+6144: 0.94 and 0.98, 1.03 and 1.01, 1.27 and 1.14, 1.67 and 1.49."""
 _MOST_BYTES = 16 << 20
 """Of the sums of all rows that wait: of more rows, they do in blocks."""
 
@@ -23,6 +30,13 @@ def may(spec: MatmulSpec) -> bool:
         return False
     shared = spec.batch and len(spec.b_axes) < len(spec.batch)
     return not (spec.prologue_a or spec.prologue_b or spec.products > 1 or spec.has_rows or shared)
+
+
+def pays(spec: MatmulSpec, target: Target, sums: Blocking, element_bytes: int) -> bool:
+    """Whether scratch is faster, with the sizes that the sums alone would have, and elements of so many bytes in panels."""
+    panel = spec.k * sums.nr * element_bytes
+    share = _AHEAD_SHARE if spec.b_packed and strips_of_a.reads_ahead(spec, target) else _SHARE
+    return may(spec) and sums.kc < spec.k and panel > target.l2.bytes * share
 
 
 def is_apart(spec: MatmulSpec, sizes: Blocking) -> bool:
