@@ -27,6 +27,7 @@ from tilewright.schedules.models import (
     pays,
     scalable_blocks,
     scaled_blocks,
+    shared_blocks,
     space,
     streamed_blocks,
 )
@@ -71,7 +72,7 @@ class Row:
     purpose: str
     fits: Callable[[MatmulSpec], bool] = pays.is_plain
     pays: Callable[[MatmulSpec, Target], bool] = lambda spec, target: True
-    shared: Callable[[Blocking, MatmulSpec, int], Blocking] = blocking.widened
+    shared: Callable[[Blocking, MatmulSpec, Target, int], Blocking] = shared_blocks.for_threads
     threaded: bool = True
     shares: Callable[[MatmulSpec, Target], bool] = lambda spec, target: True
     needs: str = ""
@@ -301,7 +302,7 @@ def sized(
     split = _parts(name, spec, target, overrides or {}, whole=typical)
     each, _ = parts.inside(spec, replace(one, parts=split))
     model = (typical and chosen.typical) or chosen.sizes
-    sizes = chosen.shared(model(each, target), each, parts.sharing(spec, split, threads))
+    sizes = chosen.shared(model(each, target), each, target, parts.sharing(spec, split, threads))
     sizes = replace(sizes, parts=split)
     found = blocking.overridden(sizes, overrides or {}, spec)
     if found.threads != sizes.threads:

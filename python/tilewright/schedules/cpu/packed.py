@@ -268,7 +268,7 @@ def _tile_nest(
     tile = batch_loops.match_result(script, spec)
     if staged:
         tiles, rows = [loops[name] for name in staged if name in loops], p.mc if "ic" in staged else most(spec.m)
-        tile, around = staged_sums.tile(script, tile, tiles, (rows, p.nc), spec, target), staged
+        tile, around = staged_sums.tile(script, tile, tiles, rows, spec, target, p), staged
         spec = spec.plain_sums if spec.fused else spec
     inside = {name: sizes for name, sizes in loops.items() if name not in around}
     return _tiled(script, spec, target, tile, inside, p, blocks)
@@ -289,7 +289,7 @@ def _tiled(
         for name in names:
             tile, loop = steps.tile_result(tile, loops[name], spec)
             if name in ("jc", "ic"):
-                mark_strips(loop, p, spec)
+                mark_strips(loop, p, spec, target)
         return tile
 
     outer = [name for name in loops if name not in _TILES]

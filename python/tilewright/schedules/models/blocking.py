@@ -563,18 +563,3 @@ def overridden(sizes: Blocking, given: Mapping[str, int], spec: MatmulSpec) -> B
     found = sizes.replaced(given)
     strips = strips_of_a.are(sizes, most_of(spec.m)) and "mc" not in given
     return replace(found, mc=found.mr) if strips else found
-
-
-def widened(blocking: Blocking, spec: MatmulSpec, threads: int) -> Blocking:
-    """The blocking for `threads` threads that share one block of packed A: it has `threads` times the rows, evened out.
-
-    So there are as few parallel regions for each thread's work as on one. At 1024³ in f32, two threads took 1/1.99 of the
-    time of one with 516 rows, 1/1.98 with 258, 1/1.97 with 132, what one thread has, and 1/1.96 with 66. Nothing else
-    changes, so each element of C is the same sum in the same order as on one thread: the same bits.
-    """
-    if threads == 1:
-        return blocking
-    if strips_of_a.are(blocking, most_of(spec.m)) or strips_of_a.pay_shared(blocking, spec, threads):
-        return strips_of_a.for_threads(blocking, spec, threads)
-    mc = blocking.mc if blocking.mc >= spec.m else even(spec.m, blocking.mc * threads, blocking.mr)
-    return replace(blocking, mc=mc, threads=threads)

@@ -275,7 +275,7 @@ def _blocking_by_columns(spec: MatmulSpec, target: Target) -> Blocking:
     return Blocking(mr=mr, nr=nr, mc=spec.m, nc=ceil_div(spec.n, nr) * nr, kc=_depth(spec, nr) or _depth(spec))
 
 
-def in_strips(sizes: Blocking, spec: MatmulSpec, threads: int) -> Blocking:
+def in_strips(sizes: Blocking, spec: MatmulSpec, target: Target, threads: int) -> Blocking:
     """The sizes for threads that each go through columns of their own; the order of no sum changes."""
     if threads == 1 or (spec.b_transposed and sizes.nr <= _MANY_STREAMS):
         return sizes

@@ -169,7 +169,7 @@ def shares(spec: MatmulSpec, target: Target) -> bool:
     return not spec.widens and (spec.m <= _SHARED_ROWS or (spec.m >= rows and spec.acc_type.bytes == nbytes))
 
 
-def in_strips(blocking: Blocking, spec: MatmulSpec, threads: int) -> Blocking:
+def in_strips(blocking: Blocking, spec: MatmulSpec, target: Target, threads: int) -> Blocking:
     """The blocking for `threads` threads that each go through columns of their own, all of K: they meet once only.
 
     The order of a sum does not depend on the columns beside it: the same bits.

@@ -2,18 +2,20 @@
 """Marks of loops whose steps may have scratch buffers of their own, so that threads can share them."""
 
 from tilewright.dims import most
-from tilewright.schedules.models import strips_of_a
+from tilewright.schedules.models import shared_blocks, strips_of_a
 from tilewright.schedules.models.sizes import Blocking
 from tilewright.schedules.steps import MARK, Handle, mark
 from tilewright.spec import MatmulSpec
+from tilewright.targets.base import Target
 
 ENTRIES, PARTS, STRIPS = "entries", "parts", "strips"
-"""Loops over entries of a batch; over parts of K; over strips of A that are packed one by one, and over the blocks of B that they meet."""
+"""Loops over entries of a batch; over parts of K; over strips of A that are packed one by one, over
+the blocks of B that they meet, and over blocks of C that threads have of their own."""
 
 
-def mark_strips(loop: Handle, sizes: Blocking, spec: MatmulSpec) -> None:
-    """Marks a loop over strips of A, or over blocks of B that they meet, if the sizes of a schedule are such (`strips_of_a`)."""
-    if strips_of_a.are(sizes, most(spec.m)):
+def mark_strips(loop: Handle, sizes: Blocking, spec: MatmulSpec, target: Target) -> None:
+    """Marks a loop over blocks of A or B whose steps may be whole threads' (`strips_of_a`, `shared_blocks`), if the sizes are such."""
+    if strips_of_a.are(sizes, most(spec.m)) or shared_blocks.has_own_blocks(sizes, spec, target):
         mark(loop, STRIPS)
 
 

@@ -7,7 +7,8 @@ from collections.abc import Iterable, Sequence
 
 from tilewright.mlir.dialects.transform import memref, tensor
 from tilewright.schedules import steps
-from tilewright.schedules.models.blocking import row_gap
+from tilewright.schedules.models.blocking import Blocking, row_gap
+from tilewright.schedules.steps.marked_loops import mark_strips
 from tilewright.spec import MatmulSpec
 from tilewright.targets.base import Target
 
@@ -16,11 +17,12 @@ def tile(
     script: steps.Script,
     op: steps.Handle,
     loops: Iterable[Sequence[steps.Size]],
-    block: Sequence[int],
+    rows: int,
     spec: MatmulSpec,
     target: Target,
+    p: Blocking,
 ) -> steps.Handle:
-    """Tiles what makes C by `loops` over blocks of it, and gives the product in it scratch for the sums of one. Returns the product.
+    """Tiles what makes C by `loops` over blocks of it, and gives the product in it scratch for the sums of one, of `rows`. Returns the product.
 
     Before: ``C = 0; C += A * B``, or ``S = 0; S += A * B``, ``C = f(S)``. After, where rows of S are a few lines longer than those of
     the block::
@@ -30,12 +32,13 @@ def tile(
           C[ic:ic+mc, jc:jc+nc] = f(S)
     """
     for sizes in loops:
-        op, _ = steps.tile_with_producers(op, sizes[:2] if spec.fused else sizes)  # Zeros are made for each block.
+        op, loop = steps.tile_with_producers(op, sizes[:2] if spec.fused else sizes)  # Zeros are made for each block.
+        mark_strips(loop, p, spec, target)
     if spec.fused:
         steps.mark(op, steps.EPILOGUE)
         steps.apply(script.functions, _forget_whole)
     product = steps.match_product(script.functions, spec)
-    steps.stage(product, 2, row_gap(target, spec.acc_type), most=block)
+    steps.stage(product, 2, row_gap(target, spec.acc_type), most=(rows, p.nc))
     return product
 
 
