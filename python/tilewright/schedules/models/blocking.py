@@ -194,10 +194,7 @@ def packed_blocking(spec: MatmulSpec, target: Target, *, stands_for_open: bool =
     if finishing.may(spec):
         sums = packed_blocking(spec.plain_sums, target, stands_for_open=stands_for_open)
         if finishing.pays(spec, target, sums, element_bytes):
-            meet = spec.b_packed or "ic" not in finishing.loops_around(spec, target, sums)
-            # Blocks of rows that meet all of K, one after the other, meet a B that was packed for all of them.
-            nc = sums.nc if meet else min(even(spec.n, _most_of_b(target) // (spec.k * element_bytes), sums.nr), sums.nc)
-            return replace(sums, nc=nc)
+            return finishing.blocks(sums, spec, target, element_bytes, _most_of_b(target), is_open=stands_for_open)
     # Of what is summed along a row of C, columns make parts that are not to depend on M.
     in_rows = spec.deterministic and spec.has_rows
     lanes = target.lanes(spec.acc_type) if stands_for_open else panel_lanes(spec, target)

@@ -8,9 +8,11 @@ Granite Rapids (2026-11-30) with a bias, in scratch, times the speed in register
 
 from __future__ import annotations
 
-from tilewright.dims import Dim
+from dataclasses import replace
+
+from tilewright.dims import Dim, most
 from tilewright.schedules.models import strips_of_a
-from tilewright.schedules.models.sizes import Blocking
+from tilewright.schedules.models.sizes import Blocking, even
 from tilewright.spec import MatmulSpec
 from tilewright.targets.base import Target
 
@@ -20,6 +22,8 @@ x 1024 0.98, packed in the call 64 x 2240 x 768 0.97."""
 _AHEAD_SHARE = 7 / 16
 """The same where B comes packed, and rows of its panels are prefetched: f32, 8 and 128 rows by 1024 columns, K of 2560, 3072, 4096 and
 6144: 0.94 and 0.98, 1.03 and 1.01, 1.27 and 1.14, 1.67 and 1.49."""
+_SUMS_SHARE = 1 / 4
+"""Part of L2 for the sums of a block of which it is not known how many there are."""
 _MOST_BYTES = 16 << 20
 """Of the sums of all rows that wait: of more rows, they do in blocks."""
 
@@ -37,6 +41,30 @@ def pays(spec: MatmulSpec, target: Target, sums: Blocking, element_bytes: int) -
     panel = spec.k * sums.nr * element_bytes
     share = _AHEAD_SHARE if spec.b_packed and strips_of_a.reads_ahead(spec, target) else _SHARE
     return may(spec) and sums.kc < spec.k and panel > target.l2.bytes * share
+
+
+def blocks(
+    sums: Blocking, spec: MatmulSpec, target: Target, element_bytes: int, most_of_b: int, *, is_open: bool
+) -> Blocking:
+    """The sizes where sums wait in scratch, given those of the sums alone.
+
+    Args:
+        sums: Those of the sums alone.
+        spec: What is computed.
+        target: For which target.
+        element_bytes: Bytes of an element in panels.
+        most_of_b: Bytes of a block of B that passes by blocks of A, at most.
+        is_open: Whether the spec stands for products with dynamic extents.
+    """
+    if is_open and strips_of_a.are(sums, most(spec.m)):
+        # Strips would meet all of B one after the other, if their sums are to wait meanwhile.
+        rows = int(target.l2.bytes * _SUMS_SHARE) // (sums.nc * spec.acc_type.bytes)
+        return replace(sums, mc=even(spec.m, rows, sums.mr))
+    if spec.b_packed or "ic" not in loops_around(spec, target, sums) or sums.mc >= most(spec.m):
+        return sums
+    # Blocks of rows that meet all of K, one after the other, meet a B that was packed for all of them.
+    nc = even(spec.n, most_of_b // (spec.k * element_bytes), sums.nr)
+    return replace(sums, nc=min(nc, sums.nc))
 
 
 def is_apart(spec: MatmulSpec, sizes: Blocking) -> bool:
