@@ -133,7 +133,9 @@ def packed(spec: MatmulSpec, target: Target, blocking: Blocking) -> ir.Module:
         split_k.take_apart(script, given, sizes, target.lanes(spec.acc_type))
         apart = result.fused and not spec.fused
         staged = finishing.loops_around(spec, target, p) if apart or stages_c(spec, target, p) else ()
-        size = knobs.sizes(space.PACKED, whole, target, p, script.functions, padded=not staged, unit_of_k=step)
+        fixed = apart and result.products > 1  # Each has a nest of its own, and all are made at once.
+        forms = {"padded": not staged, "unit_of_k": step, "fixed": fixed}
+        size = knobs.sizes(space.PACKED, whole, target, p, script.functions, **forms)
         loops = {
             "jc": ([0, size["nc"], 0], p.nc < n),
             "pc": ([0, 0, size["kc"]], p.kc < k and not spec.fused),

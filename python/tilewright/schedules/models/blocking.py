@@ -271,6 +271,24 @@ def _tile_blocking(spec: MatmulSpec, target: Target) -> Blocking:
 
     What is not to depend on M is chosen for many rows: nr, nc and kc where B comes packed, kc of a deterministic product.
     """
+    if spec.products > 1 and finishing.may(spec):
+        return _of_several(spec, target)
+    return _whole_tile_blocking(spec, target)
+
+
+def _of_several(spec: MatmulSpec, target: Target) -> Blocking:
+    """The sizes where sums of several products come together: of one nest for all, or of one for each, after which they do."""
+    together, each = _whole_tile_blocking(spec, target), _tile_blocking(spec.plain_sums, target)
+    if each.kc >= spec.k:
+        return together
+    one, caches = _in_tiles(spec.plain_sums, target)
+    wide = replace(together, nr=together.nr * spec.products, nc=together.nc * spec.products)
+    apart = spec.products * tile_blocks.cycles(replace(one, finished=True), each, caches)
+    return each if apart < tile_blocks.cycles(_in_tiles(spec, target)[0], wide, caches) else together
+
+
+def _whole_tile_blocking(spec: MatmulSpec, target: Target) -> Blocking:
+    """The same, of one nest."""
     same = spec.b_packed or spec.deterministic
     in_rows = spec.deterministic and spec.has_rows
     mr, nr = _packed_tile(spec, target, _MANY_ROWS if spec.b_packed or in_rows else spec.m)
@@ -294,7 +312,7 @@ def _in_tiles(spec: MatmulSpec, target: Target) -> tuple[tile_blocks.Product, ti
     step = target.dot(*spec.multiplied).step
     fits = lone_panel.may_read_a(spec, target)
     nbytes, turned = panel_bytes(spec, target), spec.b_transposed
-    apart = finishing.may(spec)
+    apart = finishing.may(spec) and spec.products == 1
     product = tile_blocks.Product(m, n * spec.products, k, nbytes, step, spec.b_packed, fits, turned, apart)
     return product, tile_blocks.Caches(target.l1.bytes, target.l2.bytes)
 

@@ -33,7 +33,7 @@ def may(spec: MatmulSpec) -> bool:
     if not spec.fused or isinstance(spec.k, Dim):
         return False
     shared = spec.batch and len(spec.b_axes) < len(spec.batch)
-    return not (spec.prologue_a or spec.prologue_b or spec.products > 1 or spec.has_rows or shared)
+    return not (spec.prologue_a or spec.prologue_b or spec.has_rows or shared)
 
 
 def pays(spec: MatmulSpec, target: Target, sums: Blocking, element_bytes: int) -> bool:

@@ -540,7 +540,7 @@ def split_full_tiles(functions: Handle, *, looped: bool) -> None:
     # Packing may read vectors of the same type: what is read here is what the sums start from.
     sums, start = (enclosing_loop(contracts), 3) if looped else (contracts, 2)
     for_each(producer(sums, start), lambda each: ours.tilewright_split_transfer(match(each, "vector.transfer_read")))
-    ours.tilewright_split_transfer(consumers(sums))
+    for_each(sums, lambda each: ours.tilewright_split_transfer(consumers(each)))
     clean(functions)
 
 

@@ -132,6 +132,7 @@ def sizes(
     *,
     padded: bool = False,
     unit_of_k: int = 1,
+    fixed: bool = False,
 ) -> dict[str, int | steps.Handle]:
     """The sizes of a strategy by name: a knob for each that may vary while the schedule's loops stay as they are, others as they are.
 
@@ -146,9 +147,10 @@ def sizes(
         functions: The payload's functions.
         padded: Whether short tiles are padded, so that it does not matter what divides an extent.
         unit_of_k: What divides every kc.
+        fixed: Whether none may vary, as steps take several ops at once, of which a parameter would have to be several too.
     """
     found: dict[str, int | steps.Handle] = {**asdict(now)}
-    if not spec.dynamic:
+    if not (spec.dynamic or fixed):
         _open(found, axes, spec, target, now, padded=padded, unit_of_k=unit_of_k)
     own = {name for axis in axes for name in axis.sizes}  # Sizes that were made for another strategy may have more.
     for name in space.LOWERED:
