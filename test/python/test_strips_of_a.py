@@ -13,7 +13,8 @@ from threadpoolctl import threadpool_limits
 from tilewright.emit import stages
 from tilewright.schedules import make, select
 from tilewright.schedules.models import strips_of_a
-from tilewright.schedules.models.blocking import packed_blocking, widened
+from tilewright.schedules.models.blocking import packed_blocking
+from tilewright.schedules.models.parts import for_threads
 from tilewright.targets.registry import get
 
 CASCADE_LAKE = get("cascadelake")
@@ -138,7 +139,7 @@ def test_threads_meet_a_packed_b_in_strips_of_their_own(shape, are):
     """Where each has few panels, or many rows; the format of B stays."""
     spec = tw.MatmulSpec(*shape, b_packed=True)
     one = packed_blocking(spec, CASCADE_LAKE)
-    shared = widened(one, spec, 2)
+    shared = for_threads(one, spec, CASCADE_LAKE, 2)
     assert strips_of_a.are(shared, spec.m) == are
     assert (shared.nr, shared.nc, shared.kc) == (one.nr, one.nc, one.kc)
 
@@ -146,7 +147,7 @@ def test_threads_meet_a_packed_b_in_strips_of_their_own(shape, are):
 def test_threads_take_no_strips_by_blocks_that_l2_does_not_hold():
     spec = tw.MatmulSpec(512, 768, 3072, b_packed=True, epilogue=(tw.relu(),))
     for target in (CASCADE_LAKE, get("sapphirerapids")):
-        assert not strips_of_a.are(widened(packed_blocking(spec, target), spec, 2), spec.m)
+        assert not strips_of_a.are(for_threads(packed_blocking(spec, target), spec, target, 2), spec.m)
 
 
 def test_loops_in_strips_count_as_much_work_as_they_do():
@@ -170,12 +171,13 @@ def test_threads_have_blocks_of_their_own(n, threads, blocks):
     """About as many for each, where there are columns for that; the rest of the sizes stay."""
     spec = tw.MatmulSpec(1024, n, 1024)
     one = packed_blocking(spec, CASCADE_LAKE)
-    shared = widened(one, spec, threads)
+    shared = for_threads(one, spec, CASCADE_LAKE, threads)
     assert -(-n // shared.nc) == blocks
     assert replace(shared, nc=one.nc, threads=1) == one
     packed = replace(spec, b_packed=True)
     assert (
-        widened(packed_blocking(packed, CASCADE_LAKE), packed, threads).nc == packed_blocking(packed, CASCADE_LAKE).nc
+        for_threads(packed_blocking(packed, CASCADE_LAKE), packed, CASCADE_LAKE, threads).nc
+        == packed_blocking(packed, CASCADE_LAKE).nc
     )
 
 

@@ -18,7 +18,7 @@ from tilewright.mlir import ir
 from tilewright.mlir.dialects import func
 from tilewright.schedules import make, select
 from tilewright.schedules.cpu.unpacked import unpacked
-from tilewright.schedules.models.blocking import widened
+from tilewright.schedules.models.parts import for_threads
 from tilewright.schedules.models.threads import MOST, take_matrices, used
 from tilewright.schedules.steps.marked_loops import ENTRIES, attribute
 from tilewright.targets import registry
@@ -211,7 +211,7 @@ def test_more_threads_never_change_the_order_of_a_sum():
         spec = tw.MatmulSpec(m=extent, n=extent, k=extent, a="f32")
         one = select.sized("packed", spec, row).parameters
         for threads in (2, 7, 64):
-            more = widened(one, spec, threads)
+            more = for_threads(one, spec, row, threads)
             assert (more.mr, more.nr, more.nc, more.kc) == (one.mr, one.nr, one.nc, one.kc)
             assert more.mc >= one.mc
 
@@ -221,7 +221,7 @@ def test_a_block_of_rows_grows_with_the_threads_that_share_it():
     one = select.sized("packed", spec, row).parameters
     assert one.mc < spec.m // 4
     for threads in (2, 3):
-        assert abs(widened(one, spec, threads).mc - threads * one.mc) <= one.mc
+        assert abs(for_threads(one, spec, row, threads).mc - threads * one.mc) <= one.mc
 
 
 @pytest.mark.parametrize(

@@ -133,9 +133,9 @@ ROWS = (
         ("test_threads.py", "test_batches.py"),
     ),
     Mutant(
-        "schedules/models/blocking.py",
-        "else even(spec.m, blocking.mc * threads, blocking.mr)",
-        "else blocking.mc",
+        "schedules/models/parts.py",
+        "else even(spec.m, sizes.mc * count, sizes.mr)",
+        "else sizes.mc",
         ("test_threads.py",),
     ),
     Mutant(

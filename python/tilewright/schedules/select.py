@@ -27,7 +27,6 @@ from tilewright.schedules.models import (
     pays,
     scalable_blocks,
     scaled_blocks,
-    shared_blocks,
     space,
     streamed_blocks,
 )
@@ -72,7 +71,7 @@ class Row:
     purpose: str
     fits: Callable[[MatmulSpec], bool] = pays.is_plain
     pays: Callable[[MatmulSpec, Target], bool] = lambda spec, target: True
-    shared: Callable[[Blocking, MatmulSpec, Target, int], Blocking] = shared_blocks.for_threads
+    shared: Callable[[Blocking, MatmulSpec, Target, int], Blocking] = parts.for_threads
     threaded: bool = True
     shares: Callable[[MatmulSpec, Target], bool] = lambda spec, target: True
     needs: str = ""

@@ -19,7 +19,6 @@ from tilewright.schedules.models import finishing, parts, space
 from tilewright.schedules.models.blocking import Blocking, ceil_div, keeps_c, stages_c
 from tilewright.schedules.models.lone_panel import reads_a
 from tilewright.schedules.steps import batch_loops, knobs, row_blocks, split_k, staged_sums
-from tilewright.schedules.steps.marked_loops import mark_strips
 from tilewright.spec import MatmulSpec
 from tilewright.targets.base import Target
 
@@ -64,12 +63,18 @@ def packed(spec: MatmulSpec, target: Target, blocking: Blocking) -> ir.Module:
 
         for jc: for pc: packed_b = ...; for ic in 0..M step mr: packed_a[mr][kc] = A[ic:ic+mr, pc:pc+kc]; for jr: ...
 
-    With something done to the sums before they are written, there is no loop pc: kc is all of K, and C is written once and
-    never read::
+    With something done to the sums before they are written, and all of K in one block, C is written once and never read::
 
         for jc: packed_b[nc / nr][K][nr] = B[:, jc:jc+nc]
           for ic: packed_a[mc / mr][mr][K] = A[ic:ic+mc, :]
             for jr, ir: acc = 0; for k in 0..K step t: ...; C[ic+ir:, jc+jr:] = epilogue(acc)
+
+    With a shorter kc the sums of a block of C are scratch (`finishing`), of all rows, or of a block of them::
+
+        for jc: for pc, ic, jr, ir: scratch[ic+ir:, jr:] += acc
+          C[:, jc:jc+nc] = epilogue(scratch)
+        for jc, ic: for pc, jr, ir: scratch[ir:, jr:] += acc
+          C[ic:ic+mc, jc:jc+nc] = epilogue(scratch)
 
     Of a batch, the loops over its entries are around all of that; those over entries that share one B are inside of jc and pc,
     so that its panels are packed once.
@@ -289,9 +294,7 @@ def _tiled(
 
     def nest(tile: steps.Handle, names: Iterable[str]) -> steps.Handle:
         for name in names:
-            tile, loop = steps.tile_result(tile, loops[name], spec)
-            if name in ("jc", "ic"):
-                mark_strips(loop, p, spec, target)
+            tile = staged_sums.tile_block(tile, loops[name], spec, target, p if name in ("jc", "ic") else None)
         return tile
 
     outer = [name for name in loops if name not in _TILES]

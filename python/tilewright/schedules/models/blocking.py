@@ -20,8 +20,16 @@ from typing import Any
 
 from tilewright.dims import most as most_of
 from tilewright.dtypes import DType, dtype
-from tilewright.errors import SpecError
-from tilewright.schedules.models import finishing, lone_panel, passing, prefetching, strips_of_a, tile_blocks, tiles, unrolling
+from tilewright.schedules.models import (
+    finishing,
+    lone_panel,
+    passing,
+    prefetching,
+    strips_of_a,
+    tile_blocks,
+    tiles,
+    unrolling,
+)
 from tilewright.schedules.models.register_tiles import (
     FOR_B,
     FOR_PANELS_AHEAD,
@@ -42,8 +50,6 @@ _PANEL_SHARE = 1 / 4
 """Part of L2 for one panel of B, which is read once for each tile of rows."""
 _A_SHARE = 1 / 2
 """Part of L2 for the block of A; the rest is for the panels of B and C that pass through."""
-_ROWS_SHARE = 1 / 2
-"""Part of L2 for a block of whole rows of C, which are read again three times."""
 _B_SHARE = 1 / 8
 """Part of the last-level cache for the block of B: other cores, and other machines on this one, use it too."""
 BLOCK_SHARE, BLOCK_COLUMNS = 1 / 4, 512
@@ -246,7 +252,7 @@ def packed_blocking(spec: MatmulSpec, target: Target, *, stands_for_open: bool =
     if not stands_for_open:
         sizes = unrolling.unrolled(sizes, spec, target)
     if spec.has_rows:
-        return _with_rows(sizes, spec, target)
+        return passing.with_rows(sizes, spec, target)
     return sizes if in_place else replace(sizes, mc=passing.rows(spec, target, sizes, element_bytes))
 
 
@@ -303,7 +309,7 @@ def _whole_tile_blocking(spec: MatmulSpec, target: Target) -> Blocking:
     block = tile_blocks.even_rows(product, caches, block, nc=nc, kc=block.kc)
     sizes = replace(block, nr=nr, nc=ceil_div(block.nc, nr * spec.products) * nr)
     sizes = replace(sizes, past_l1=tile_blocks.past_l1(product, block, caches))
-    return _with_rows(sizes, spec, target) if spec.has_rows else sizes
+    return passing.with_rows(sizes, spec, target) if spec.has_rows else sizes
 
 
 def _in_tiles(spec: MatmulSpec, target: Target) -> tuple[tile_blocks.Product, tile_blocks.Caches]:
@@ -385,26 +391,6 @@ def _with_rows_apart(k: int, kc: int, mr: int, target: Target, element_bytes: in
     blocks = ceil_div(max(k, 1), kc)
     depths = (even(k, ceil_div(max(k, 1), count)) for count in range(blocks, blocks + _MORE_BLOCKS))
     return next((depth for depth in (kc, *depths) if mr <= rows_in_l1(target, depth * element_bytes)), kc)
-
-
-def _with_rows(sizes: Blocking, spec: MatmulSpec, target: Target) -> Blocking:
-    """The sizes for whole rows of C, of which a block stays in L2 until it is complete: with all of N, and fewer rows.
-
-    Raises:
-        SpecError: Not one register tile of rows fits.
-    """
-    dot = target.dot(*spec.multiplied)
-    least = tiles.AMX_ROWS if dot.is_tile else dot.rows
-    rows = int(target.l2.bytes * _ROWS_SHARE) // (max(spec.n, 1) * spec.inner.c_type.bytes)
-    if rows < least:
-        raise SpecError(
-            f"{least} rows of {spec.n} elements are more than L2 of {target.name} holds",
-            where=str(spec),
-            expected=f"rows of at most {int(target.l2.bytes * _ROWS_SHARE) // least // spec.inner.c_type.bytes} elements",
-            remedy="Leave out softmax, or the reduction of rows, and do it afterwards",
-        )
-    mr = sizes.mr if sizes.mr <= rows else rows // least * least
-    return replace(sizes, mr=mr, mc=min(sizes.mc, even(spec.m, rows // mr * mr, mr)), nc=max(spec.n, 1))
 
 
 @lru_cache(maxsize=_ASKED)

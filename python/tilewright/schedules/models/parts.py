@@ -1,17 +1,20 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""Into how many parts K is split, each of which is summed by itself so that threads can share them: the model.
+"""The parts of a product that threads take: blocks of C of their own, rows of a block that they share, or parts of K: the model.
 
-Threads that share rows and columns of a small C read A, or B, whole, each of them. By parts of K they read nothing twice, and meet once, to
-add up what they summed. How many parts there are depends on the product and the target alone, so that a sum's order, and its bits,
-are the same for any number of threads.
+Threads that share rows and columns of a small C read A, or B, whole, each of them. By parts of K, each summed by itself, they read nothing
+twice, and meet once, to add up what they summed. How many of those there are depends on the product and the target alone, so that a sum's
+order, and its bits, are the same for any number of threads.
 """
 
 from __future__ import annotations
 
 from dataclasses import replace
 
-from tilewright.schedules.models import threads
-from tilewright.schedules.models.sizes import Blocking, even
+from tilewright.dims import Dim, most
+from tilewright.schedules.models import strips_of_a, threads
+from tilewright.schedules.models.blocking import keeps_c
+from tilewright.schedules.models.finishing import is_apart
+from tilewright.schedules.models.sizes import Blocking, ceil_div, even
 from tilewright.spec import MatmulSpec
 from tilewright.targets.base import Target
 
@@ -86,3 +89,51 @@ def inside(spec: MatmulSpec, sizes: Blocking) -> tuple[MatmulSpec, Blocking]:
 def fitted(spec: MatmulSpec, sizes: Blocking) -> Blocking:
     """Sizes whose blocks are no deeper than a part."""
     return replace(sizes, kc=even(int(spec.k) // sizes.parts, sizes.kc))
+
+
+def for_threads(sizes: Blocking, spec: MatmulSpec, target: Target, count: int) -> Blocking:
+    """The sizes for `count` threads that share one block of packed A: it has `count` times the rows, evened out.
+
+    So there are as few parallel regions for each thread's work as on one. At 1024³ in f32, two threads took 1/1.99 of the
+    time of one with 516 rows, 1/1.98 with 258, 1/1.97 with 132, what one thread has, and 1/1.96 with 66. Nothing else
+    changes, so each element of C is the same sum in the same order as on one thread: the same bits.
+    """
+    if count == 1:
+        return sizes
+    if strips_of_a.are(sizes, most(spec.m)) or strips_of_a.pay_shared(sizes, spec, count):
+        return strips_of_a.for_threads(sizes, spec, count)
+    if own := _own_blocks(sizes, spec, target, count):
+        return replace(own, threads=count)
+    mc = sizes.mc if sizes.mc >= spec.m else even(spec.m, sizes.mc * count, sizes.mr)
+    return replace(sizes, mc=mc, threads=count)
+
+
+def has_own_blocks(sizes: Blocking, spec: MatmulSpec, target: Target) -> bool:
+    """Whether each of several threads that the sizes are for takes blocks of C of its own through all of K, with scratch of its own."""
+    return sizes.threads > 1 and _wants_own_blocks(sizes, spec, target)
+
+
+def _wants_own_blocks(sizes: Blocking, spec: MatmulSpec, target: Target) -> bool:
+    """Whether blocks of C are taken through slices of K, by instructions so fast that to share a slice takes as long as to multiply it.
+
+    Measured on two cores of a virtual Granite Rapids (2026-11-30), in GFLOP/s on one thread, on two that share each slice, and with blocks
+    of their own: bf16 192 x 2112 x 1536 638, 718, 1217, 385 x 381 x 3589 966, 1063, 1668, B packed before 59 x 1260 x 3072 746, 661, 1544;
+    u8 by i8 102 x 1664 x 2048 934, 1080, 2038. Where all of K is one slice, 1024 x 1024 x 1024 1205, 2336, 1924.
+    """
+    if isinstance(spec.k, Dim) or sizes.kc >= spec.k or not target.dot(*spec.multiplied).is_tile:
+        return False
+    return keeps_c(spec, target) or is_apart(spec, sizes)
+
+
+def _own_blocks(sizes: Blocking, spec: MatmulSpec, target: Target, count: int) -> Blocking | None:
+    """Sizes with about as many blocks of C for each thread, side by side or, where these are too few, one below the other."""
+    if spec.dynamic or not _wants_own_blocks(sizes, spec, target):
+        return None
+    across, down = ceil_div(spec.n, sizes.nc), ceil_div(spec.m, sizes.mc)
+    nc = sizes.nc if spec.b_packed else even(spec.n, ceil_div(spec.n, ceil_div(across, count) * count), sizes.nr)
+    if threads.take_parts(ceil_div(spec.n, nc), count):
+        return replace(sizes, nc=nc)
+    mc = even(spec.m, ceil_div(spec.m, ceil_div(down, count) * count), sizes.mr)
+    if across == 1 and threads.take_parts(ceil_div(spec.m, mc), count):
+        return replace(sizes, mc=mc)
+    return None

@@ -3,7 +3,11 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from tilewright.dims import most
+from tilewright.errors import SpecError
+from tilewright.schedules.models import tiles
 from tilewright.schedules.models.sizes import Blocking, even
 from tilewright.spec import MatmulSpec
 from tilewright.targets.base import Target
@@ -12,6 +16,9 @@ _SHARE = 1 / 4
 """Part of L2 for a block of A, of C and of what is fused with the sums, and for the panels of B that each block meets. Measured on Zen 4 in
 f32, all but B from memory, in GFLOP/s so, and before in blocks that fill half of L2 with A: 3136x64x256 110 and 80, 3136x256x64 with a
 residual 94 and 70."""
+
+_ROWS_SHARE = 1 / 2
+"""Part of L2 for a block of whole rows of C, which are read again three times."""
 
 
 def rows(spec: MatmulSpec, target: Target, sizes: Blocking, element_bytes: int) -> int:
@@ -33,3 +40,23 @@ def rows(spec: MatmulSpec, target: Target, sizes: Blocking, element_bytes: int) 
     beside = sum(each.type.bytes for each in spec.further if each.axes == "mn")
     row = sizes.kc * spec.a_type.bytes + sizes.nc * (spec.c_type.bytes + beside)
     return sizes.mc if most(spec.m) * row <= held else min(sizes.mc, even(spec.m, int(held) // row, sizes.mr))
+
+
+def with_rows(sizes: Blocking, spec: MatmulSpec, target: Target) -> Blocking:
+    """The sizes for whole rows of C, of which a block stays in L2 until it is complete: with all of N, and fewer rows.
+
+    Raises:
+        SpecError: Not one register tile of rows fits.
+    """
+    dot = target.dot(*spec.multiplied)
+    least = tiles.AMX_ROWS if dot.is_tile else dot.rows
+    rows = int(target.l2.bytes * _ROWS_SHARE) // (max(spec.n, 1) * spec.inner.c_type.bytes)
+    if rows < least:
+        raise SpecError(
+            f"{least} rows of {spec.n} elements are more than L2 of {target.name} holds",
+            where=str(spec),
+            expected=f"rows of at most {int(target.l2.bytes * _ROWS_SHARE) // least // spec.inner.c_type.bytes} elements",
+            remedy="Leave out softmax, or the reduction of rows, and do it afterwards",
+        )
+    mr = sizes.mr if sizes.mr <= rows else rows // least * least
+    return replace(sizes, mr=mr, mc=min(sizes.mc, even(spec.m, rows // mr * mr, mr)), nc=max(spec.n, 1))

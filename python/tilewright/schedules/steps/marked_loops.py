@@ -2,7 +2,7 @@
 """Marks of loops whose steps may have scratch buffers of their own, so that threads can share them."""
 
 from tilewright.dims import most
-from tilewright.schedules.models import shared_blocks, strips_of_a
+from tilewright.schedules.models import parts, strips_of_a
 from tilewright.schedules.models.sizes import Blocking
 from tilewright.schedules.steps import MARK, Handle, mark
 from tilewright.spec import MatmulSpec
@@ -14,8 +14,8 @@ the blocks of B that they meet, and over blocks of C that threads have of their 
 
 
 def mark_strips(loop: Handle, sizes: Blocking, spec: MatmulSpec, target: Target) -> None:
-    """Marks a loop over blocks of A or B whose steps may be whole threads' (`strips_of_a`, `shared_blocks`), if the sizes are such."""
-    if strips_of_a.are(sizes, most(spec.m)) or shared_blocks.has_own_blocks(sizes, spec, target):
+    """Marks a loop over blocks of A or B whose steps may be whole threads' (`strips_of_a`, `parts`), if the sizes are such."""
+    if strips_of_a.are(sizes, most(spec.m)) or parts.has_own_blocks(sizes, spec, target):
         mark(loop, STRIPS)
 
 

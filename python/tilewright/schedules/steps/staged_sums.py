@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""Steps of a schedule for sums of a block of C that wait in scratch until they are complete, in rows of which no two share sets of caches."""
+"""Steps of a schedule for sums that wait in scratch until they are complete: those of a block of C, in rows in sets of their own."""
 
 from __future__ import annotations
 
@@ -13,6 +13,16 @@ from tilewright.spec import MatmulSpec
 from tilewright.targets.base import Target
 
 
+def tile_block(
+    op: steps.Handle, sizes: Sequence[steps.Size], spec: MatmulSpec, target: Target, p: Blocking | None
+) -> steps.Handle:
+    """Tiles what `match_result` finds by a loop over blocks, as `tile_result`, for threads to take such as `p`'s. Returns the tile."""
+    op, loop = steps.tile_result(op, sizes, spec)
+    if p is not None:
+        mark_strips(loop, p, spec, target)
+    return op
+
+
 def tile(
     script: steps.Script,
     op: steps.Handle,
@@ -22,7 +32,7 @@ def tile(
     target: Target,
     p: Blocking,
 ) -> steps.Handle:
-    """Tiles what makes C by `loops` over blocks of it, and gives the product in it scratch for the sums of one, of `rows`. Returns the product.
+    """Tiles what makes C by `loops` over blocks of it, with scratch for the sums of one, of `rows` at most. Returns the product.
 
     Before: ``C = 0; C += A * B``, or ``S = 0; S += A * B``, ``C = f(S)``. After, where rows of S are a few lines longer than those of
     the block::
@@ -30,6 +40,8 @@ def tile(
         for jc: for ic:
           S = 0; S += A[ic:ic+mc, :] * B[:, jc:jc+nc]
           C[ic:ic+mc, jc:jc+nc] = f(S)
+
+    With several products (GLU) each has such a scratch.
     """
     for sizes in loops:
         op, loop = steps.tile_with_producers(op, sizes[:2] if spec.fused else sizes)  # Zeros are made for each block.
