@@ -58,7 +58,8 @@ def test_few_rows_leave_room_for_the_next_block():
         ({"b_packed": True}, True),
         ({"deterministic": True}, True),
         ({"epilogue": (tw.relu(),)}, True),  # K is short
-        ({"epilogue": (tw.relu(),), "k": 2000}, False),  # a block as deep as K would have few columns
+        ({"epilogue": (tw.relu(),), "k": 900}, False),  # a block as deep as K would have few columns
+        ({"epilogue": (tw.relu(),), "k": 2000}, True),  # sums wait in scratch
         ({"epilogue": (tw.softmax(),)}, False),
         ({"m": tw.Dim()}, False),
     ],
@@ -113,7 +114,7 @@ def test_few_rows_meet_each_panel_of_a_packed_b_once(shape, are):
 @pytest.mark.parametrize("b_packed", [False, True])
 def test_all_rows_meet_a_panel_as_deep_as_k(b_packed):
     """And no more of them than are packed at once."""
-    spec = tw.MatmulSpec(700, 500, 3000, epilogue=(tw.relu(),), b_packed=b_packed)
+    spec = tw.MatmulSpec(700, 500, 900, epilogue=(tw.relu(),), b_packed=b_packed)
     sizes = packed_blocking(spec, CASCADE_LAKE)
     assert (sizes.mc >= spec.m, sizes.kc, sizes.rows_ahead > 0) == (True, spec.k, True)
     many = packed_blocking(replace(spec, m=100_000), CASCADE_LAKE)
@@ -145,7 +146,7 @@ def test_threads_meet_a_packed_b_in_strips_of_their_own(shape, are):
 
 
 def test_threads_take_no_strips_by_blocks_that_l2_does_not_hold():
-    spec = tw.MatmulSpec(512, 768, 3072, b_packed=True, epilogue=(tw.relu(),))
+    spec = tw.MatmulSpec(512, 768, 1500, b_packed=True, epilogue=(tw.relu(),))
     for target in (CASCADE_LAKE, get("sapphirerapids")):
         assert not strips_of_a.are(for_threads(packed_blocking(spec, target), spec, target, 2), spec.m)
 
