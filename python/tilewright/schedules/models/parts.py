@@ -33,6 +33,8 @@ _NARROW_SHARE = 1 / 8
 all, move from core to core. There, u8 by i8, on one thread, and on two with one part, 2, 4: 128 x 128 x 1024 419, 348, 685, 665; 128 x 128
 x 2048 417, 340, 749, 731; 64 x 256 x 2048 405, 428, 721, 654; 64 x 64 x 4096 429, 580, 723, 679. Of a shorter K one thread loses: 256 x
 256 x 1024 484 with one part, 431 with two."""
+_FEW_STRIPS = 2
+"""Register tiles of rows for each thread, of which fewer are few."""
 
 
 def can_split(spec: MatmulSpec) -> bool:
@@ -110,24 +112,28 @@ def for_threads(sizes: Blocking, spec: MatmulSpec, target: Target, count: int) -
 
 def has_own_blocks(sizes: Blocking, spec: MatmulSpec, target: Target) -> bool:
     """Whether each of several threads that the sizes are for takes blocks of C of its own through all of K, with scratch of its own."""
-    return sizes.threads > 1 and _wants_own_blocks(sizes, spec, target)
+    return sizes.threads > 1 and _wants_own_blocks(sizes, spec, target, sizes.threads)
 
 
-def _wants_own_blocks(sizes: Blocking, spec: MatmulSpec, target: Target) -> bool:
-    """Whether blocks of C are taken through slices of K, by instructions so fast that to share a slice takes as long as to multiply it.
+def _wants_own_blocks(sizes: Blocking, spec: MatmulSpec, target: Target, count: int) -> bool:
+    """Whether to share a block takes threads as long as to multiply it: instructions are fast, and slices of K or rows of A few.
 
-    Measured on two cores of a virtual Granite Rapids (2026-11-30), in GFLOP/s on one thread, on two that share each slice, and with blocks
-    of their own: bf16 192 x 2112 x 1536 638, 718, 1217, 385 x 381 x 3589 966, 1063, 1668, B packed before 59 x 1260 x 3072 746, 661, 1544;
-    u8 by i8 102 x 1664 x 2048 934, 1080, 2038. Where all of K is one slice, 1024 x 1024 x 1024 1205, 2336, 1924.
+    Measured on two cores of a virtual Granite Rapids (2026-11-30), in GFLOP/s on one thread, on two that share each block, and with blocks
+    of their own: bf16 in slices 192 x 2112 x 1536 638, 718, 1217, 385 x 381 x 3589 966, 1063, 1668, B packed before 59 x 1260 x 3072 746,
+    661, 1544; u8 by i8 102 x 1664 x 2048 934, 1080, 2038. Few rows by all of K 16 x 960 x 960 306, 147, 642, 32 x 2304 x 768 441, 321, 863;
+    more, 128 x 768 x 768 1187, 2272, 2146.
     """
-    if isinstance(spec.k, Dim) or sizes.kc >= spec.k or not target.dot(*spec.multiplied).is_tile:
+    if isinstance(spec.k, Dim) or not target.dot(*spec.multiplied).is_tile:
         return False
-    return keeps_c(spec, target) or is_apart(spec, sizes)
+    if sizes.kc < spec.k:
+        return keeps_c(spec, target) or is_apart(spec, sizes)
+    alone = spec.products == 1 and not (spec.has_rows or spec.prologue_a or spec.prologue_b or spec.batch)
+    return alone and ceil_div(most(spec.m), sizes.mr) < _FEW_STRIPS * count
 
 
 def _own_blocks(sizes: Blocking, spec: MatmulSpec, target: Target, count: int) -> Blocking | None:
     """Sizes with about as many blocks of C for each thread, side by side or, where these are too few, one below the other."""
-    if spec.dynamic or not _wants_own_blocks(sizes, spec, target):
+    if spec.dynamic or not _wants_own_blocks(sizes, spec, target, count):
         return None
     across, down = ceil_div(spec.n, sizes.nc), ceil_div(spec.m, sizes.mc)
     nc = sizes.nc if spec.b_packed else even(spec.n, ceil_div(spec.n, ceil_div(across, count) * count), sizes.nr)
