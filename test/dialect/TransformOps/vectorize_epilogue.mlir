@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// RUN: tilewright-opt %s --transform-interpreter | FileCheck %s
+// RUN: tilewright-opt %s --transform-interpreter --split-input-file | FileCheck %s
 
 #id = affine_map<(m, n) -> (m, n)>
 #row = affine_map<(m, n) -> (n)>
@@ -61,6 +61,35 @@ module attributes {transform.with_named_sequence} {
   transform.named_sequence @__transform_main(%root: !transform.any_op {transform.readonly}) {
     %g = transform.structured.match ops{["linalg.generic"]} in %root : (!transform.any_op) -> !transform.any_op
     %w = transform.tilewright.vectorize_epilogue %g : (!transform.any_op) -> !transform.any_op
+    transform.yield
+  }
+}
+
+// -----
+
+// With a shape, the tile is no larger than that, and nothing is taken to be padded.
+
+#id = affine_map<(m, n) -> (m, n)>
+#row = affine_map<(m, n) -> (n)>
+module attributes {transform.with_named_sequence} {
+  // CHECK-LABEL: func.func @sums_in_scratch
+  // CHECK-SAME: %[[SUMS:[a-z0-9]+]]: tensor<1x?xf32>
+  // CHECK: vector.transfer_read %[[SUMS]]{{.*}}in_bounds = [true, false]{{.*}}vector<1x16xf32>
+  // CHECK: vector.transfer_write %{{.*}}in_bounds = [true, false]{{.*}}vector<1x16xbf16>, tensor<1x?xbf16>
+  func.func @sums_in_scratch(%sums: tensor<1x?xf32>, %bias: tensor<?xf32>, %c: tensor<1x?xbf16>) -> tensor<1x?xbf16> {
+    %r = linalg.generic {indexing_maps = [#id, #row, #id], iterator_types = ["parallel", "parallel"]}
+      ins(%sums, %bias : tensor<1x?xf32>, tensor<?xf32>) outs(%c : tensor<1x?xbf16>) {
+    ^bb0(%x: f32, %b: f32, %former: bf16):
+      %1 = arith.addf %x, %b : f32
+      %2 = arith.truncf %1 : f32 to bf16
+      linalg.yield %2 : bf16
+    } -> tensor<1x?xbf16>
+    return %r : tensor<1x?xbf16>
+  }
+
+  transform.named_sequence @__transform_main(%root: !transform.any_op {transform.readonly}) {
+    %g = transform.structured.match ops{["linalg.generic"]} in %root : (!transform.any_op) -> !transform.any_op
+    %w = transform.tilewright.vectorize_epilogue %g shape [1, 16] : (!transform.any_op) -> !transform.any_op
     transform.yield
   }
 }
