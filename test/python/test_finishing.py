@@ -4,7 +4,6 @@
 from dataclasses import replace
 
 import pytest
-
 import tilewright as tw
 from tilewright.emit import stages
 from tilewright.runtime.trial import Trial

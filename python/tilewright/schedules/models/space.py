@@ -160,7 +160,7 @@ def _packed_tile(spec: MatmulSpec, target: Target, sizes: Blocking) -> Options:
 def _packed_kc(spec: MatmulSpec, target: Target, sizes: Blocking) -> Options:
     spec, sizes = parts.inside(spec, sizes)
     k = max(int(spec.k), 1)
-    if spec.fused or _is_fixed(spec):
+    if (spec.fused and not finishing.may(spec)) or _is_fixed(spec):
         return ()
     step = target.dot(*spec.multiplied).step
     of_panels = blocking.panel_bytes(spec, target)

@@ -50,7 +50,9 @@ def tile(
         steps.mark(op, steps.EPILOGUE)
         steps.apply(script.functions, _forget_whole)
     product = steps.match_product(script.functions, spec)
-    steps.stage(product, 2, row_gap(target, spec.acc_type), most=(rows, p.nc))
+    # Of extents that are known, the loops say how large a block is at most, whatever sizes a tuner gives them.
+    most = (rows, p.nc) if spec.dynamic else None
+    steps.stage(product, 2, row_gap(target, spec.acc_type), most=most)
     return product
 
 
