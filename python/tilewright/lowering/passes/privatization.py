@@ -15,7 +15,7 @@ from tilewright.mlir import ir
 from tilewright.mlir.dialects import arith, func, memref
 from tilewright.schedules.models.sizes import ceil_div
 from tilewright.schedules.models.threads import take_parts
-from tilewright.schedules.steps.marked_loops import ENTRIES, PARTS, STRIPS, attribute
+from tilewright.schedules.steps.marked_loops import BLOCKS, ENTRIES, PARTS, STRIPS, attribute
 
 _MARK = "carries_c"
 """Attribute of a loop over entries of a batch, parts of K or strips of A that carries nothing but C, or their sums."""
@@ -24,8 +24,8 @@ _MARK = "carries_c"
 def mark(function: func.FuncOp, threads: int, *, entries: bool) -> None:
     """Marks the loops of a scheduled function on tensors whose steps have nothing to do with each other but by C.
 
-    They are those over parts of K, and over strips of A and the blocks of B that these meet, where there are enough for all threads, and
-    with `entries` those over entries of a batch.
+    They are those over parts of K, and over strips of A and the blocks of B that these meet, where there are enough for all threads,
+    those over blocks of C of their own, where each has one, and with `entries` those over entries of a batch.
 
     What such a loop carries leads to the function's result: were it in a buffer of its own, that would be copied into C after
     the loop, and so be used outside of it.
@@ -35,6 +35,7 @@ def mark(function: func.FuncOp, threads: int, *, entries: bool) -> None:
             continue
         steps = ceil_div(constant(op.operands[1]) or 1, constant(op.operands[2]) or 1)
         enough = take_parts(steps, threads) and any(attribute(name) in op.attributes for name in (PARTS, STRIPS))
+        enough = enough or (steps >= threads and attribute(BLOCKS) in op.attributes)
         if enough or (entries and attribute(ENTRIES) in op.attributes):
             op.attributes[_MARK] = ir.UnitAttr.get(function.context)
 

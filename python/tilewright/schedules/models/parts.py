@@ -35,6 +35,8 @@ x 2048 417, 340, 749, 731; 64 x 256 x 2048 405, 428, 721, 654; 64 x 64 x 4096 42
 256 x 1024 484 with one part, 431 with two."""
 _FEW_STRIPS = 2
 """Register tiles of rows for each thread, of which fewer are few."""
+_TRIED = 3
+"""Numbers of blocks that are tried, until threads have as many each."""
 
 
 def can_split(spec: MatmulSpec) -> bool:
@@ -135,11 +137,20 @@ def _own_blocks(sizes: Blocking, spec: MatmulSpec, target: Target, count: int) -
     """Sizes with about as many blocks of C for each thread, side by side or, where these are too few, one below the other."""
     if spec.dynamic or not _wants_own_blocks(sizes, spec, target, count):
         return None
-    across, down = ceil_div(spec.n, sizes.nc), ceil_div(spec.m, sizes.mc)
-    nc = sizes.nc if spec.b_packed else even(spec.n, ceil_div(spec.n, ceil_div(across, count) * count), sizes.nr)
-    if threads.take_parts(ceil_div(spec.n, nc), count):
-        return replace(sizes, nc=nc)
-    mc = even(spec.m, ceil_div(spec.m, ceil_div(down, count) * count), sizes.mr)
-    if across == 1 and threads.take_parts(ceil_div(spec.m, mc), count):
-        return replace(sizes, mc=mc)
-    return None
+    if (
+        spec.b_packed and sizes.nc < spec.n
+    ):  # Its format says which blocks there are: better some for each than all shared.
+        return sizes if ceil_div(spec.n, sizes.nc) >= count else None
+    for nc in () if spec.b_packed else _shared_out(spec.n, sizes.nc, sizes.nr, count):
+        if threads.take_parts(ceil_div(spec.n, nc), count):
+            return replace(sizes, nc=nc)
+    if sizes.nc < spec.n:
+        return None
+    tall = _shared_out(spec.m, sizes.mc, sizes.mr, count)
+    return next((replace(sizes, mc=mc) for mc in tall if threads.take_parts(ceil_div(spec.m, mc), count)), None)
+
+
+def _shared_out(extent: int, size: int, unit: int, count: int) -> tuple[int, ...]:
+    """Sizes of blocks, of so many and fewer, with which threads may have as many each: whole units may make them one less."""
+    blocks = ceil_div(ceil_div(extent, size), count) * count
+    return tuple(even(extent, ceil_div(extent, blocks + more * count), unit) for more in range(_TRIED))

@@ -8,14 +8,16 @@ from tilewright.schedules.steps import MARK, Handle, mark
 from tilewright.spec import MatmulSpec
 from tilewright.targets.base import Target
 
-ENTRIES, PARTS, STRIPS = "entries", "parts", "strips"
-"""Loops over entries of a batch; over parts of K; over strips of A that are packed one by one, over
-the blocks of B that they meet, and over blocks of C that threads have of their own."""
+ENTRIES, PARTS, STRIPS, BLOCKS = "entries", "parts", "strips", "blocks"
+"""Loops over entries of a batch; over parts of K; over strips of A that are packed one by one, and over the blocks of B that they meet; over
+blocks of C that threads have of their own."""
 
 
 def mark_strips(loop: Handle, sizes: Blocking, spec: MatmulSpec, target: Target) -> None:
     """Marks a loop over blocks of A or B whose steps may be whole threads' (`strips_of_a`, `parts`), if the sizes are such."""
-    if strips_of_a.are(sizes, most(spec.m)) or parts.has_own_blocks(sizes, spec, target):
+    if parts.has_own_blocks(sizes, spec, target):
+        mark(loop, BLOCKS)
+    elif strips_of_a.are(sizes, most(spec.m)):
         mark(loop, STRIPS)
 
 
