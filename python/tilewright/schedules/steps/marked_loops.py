@@ -9,7 +9,7 @@ from tilewright.spec import MatmulSpec
 from tilewright.targets.base import Target
 
 ENTRIES, PARTS, STRIPS, BLOCKS = "entries", "parts", "strips", "blocks"
-"""Loops over entries of a batch; over parts of K; over strips of A that are packed one by one, and over the blocks of B that they meet; over
+"""Loops over entries of a batch; over parts of K; over strips of A packed one by one, and over the blocks of B that they meet; over
 blocks of C that threads have of their own."""
 
 
