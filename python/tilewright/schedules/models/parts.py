@@ -137,9 +137,8 @@ def _own_blocks(sizes: Blocking, spec: MatmulSpec, target: Target, count: int) -
     """Sizes with about as many blocks of C for each thread, side by side or, where these are too few, one below the other."""
     if spec.dynamic or not _wants_own_blocks(sizes, spec, target, count):
         return None
-    if (
-        spec.b_packed and sizes.nc < spec.n
-    ):  # Its format says which blocks there are: better some for each than all shared.
+    # The format of a packed B says which blocks there are: better some more for one thread than all shared.
+    if spec.b_packed and sizes.nc < spec.n:
         return sizes if ceil_div(spec.n, sizes.nc) >= count else None
     for nc in () if spec.b_packed else _shared_out(spec.n, sizes.nc, sizes.nr, count):
         if threads.take_parts(ceil_div(spec.n, nc), count):
