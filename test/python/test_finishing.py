@@ -3,13 +3,14 @@
 
 from dataclasses import replace
 
+import numpy as np
 import pytest
 import tilewright as tw
 from tilewright.emit import stages
 from tilewright.runtime.trial import Trial
 from tilewright.schedules import make, select
 from tilewright.schedules.models import finishing, parts
-from tilewright.schedules.models.blocking import packed_blocking
+from tilewright.schedules.models.blocking import packed_blocking, tile_loads
 from tilewright.targets.registry import get
 
 TARGET = get("x86-64-v4")
@@ -82,11 +83,23 @@ def test_a_packed_b_is_for_any_number_of_rows(target, element):
 
 
 def test_kernels_of_other_rows_take_the_same_packed_b():
-    spec = replace(LONG, n=100, k=1500, b_packed=True)
-    target = replace(TARGET, l2=replace(TARGET.l2, bytes=1 << 18))
-    few, many, any_ = (packed_blocking(replace(spec, m=m), target) for m in (3, 90, 4000))
-    assert few.kc < spec.k
-    assert (few.nr, few.nc, few.kc) == (many.nr, many.nc, many.kc) == (any_.nr, any_.nc, any_.kc)
+    spec = tw.MatmulSpec(3, 100, 300, b_packed=True, epilogue=(tw.relu(),))
+    specs = (spec, replace(spec, m=90), replace(spec, m=tw.Dim()))
+    few, many, open_ = (tw.compile(each, schedule="packed", parameters={"nc": 48, "kc": 128}) for each in specs)
+    random = np.random.default_rng(0)
+    a, b = (random.standard_normal(shape).astype(np.float32) for shape in ((90, 300), (300, 100)))
+    packed = few.pack_b(b)
+    bound = tw.error_bound(specs[1], a, b)
+    for kernel in (many, open_):
+        assert (abs(kernel(a, packed) - tw.reference(specs[1], a, b)) <= bound).all()
+
+
+def test_loads_of_tiles_are_those_of_a_nest_for_each_product():
+    spec, target = replace(LONG, a="bf16", b="bf16", c="bf16", epilogue=(tw.glu("silu"),)), get("graniterapids")
+    sizes = packed_blocking(spec, target)
+    assert finishing.is_apart(spec, sizes)
+    both, one = (tile_loads(each, target, sizes) for each in (spec, spec.plain_sums))
+    assert both == {operand: {at: 2 * each for at, each in counts.items()} for operand, counts in one.items()}
 
 
 def test_many_rows_wait_in_blocks_and_few_all_at_once():

@@ -136,7 +136,9 @@ DiagnosedSilenceableFailure VectorizeEpilogueOp::applyToOne(transform::Transform
                                                             transform::ApplyToEachResultList &results,
                                                             transform::TransformState &state) {
   auto epilogue = dyn_cast<linalg::GenericOp>(target);
-  bool isGiven = getShape() && getShape()->size() == 2;
+  bool isGiven = getShape().has_value();
+  if (isGiven && (getShape()->size() != 2 || llvm::any_of(*getShape(), [](int64_t size) { return size < 1; })))
+    return emitDefiniteFailure() << "expected a shape of rows and columns, each above zero";
   Value tile = epilogue && isSupported(epilogue) && !isGiven
                    ? wholeTile(insertedWhole(epilogue.getInputs()[0], epilogue.getDpsInits()[0]))
                    : Value();

@@ -45,3 +45,24 @@ module attributes {transform.with_named_sequence} {
     transform.yield
   }
 }
+
+// -----
+
+#id = affine_map<(m, n) -> (m, n)>
+module attributes {transform.with_named_sequence} {
+  func.func @a_shape_of_columns_alone(%x: tensor<1x?xf32>, %c: tensor<1x?xf32>) -> tensor<1x?xf32> {
+    %r = linalg.generic {indexing_maps = [#id, #id], iterator_types = ["parallel", "parallel"]}
+      ins(%x : tensor<1x?xf32>) outs(%c : tensor<1x?xf32>) {
+    ^bb0(%a: f32, %b: f32):
+      linalg.yield %a : f32
+    } -> tensor<1x?xf32>
+    return %r : tensor<1x?xf32>
+  }
+
+  transform.named_sequence @__transform_main(%root: !transform.any_op {transform.readonly}) {
+    %g = transform.structured.match ops{["linalg.generic"]} in %root : (!transform.any_op) -> !transform.any_op
+    // expected-error @+1 {{expected a shape of rows and columns, each above zero}}
+    %w = transform.tilewright.vectorize_epilogue %g shape [16] : (!transform.any_op) -> !transform.any_op
+    transform.yield
+  }
+}

@@ -325,10 +325,14 @@ def _in_tiles(spec: MatmulSpec, target: Target) -> tuple[tile_blocks.Product, ti
 
 def tile_loads(spec: MatmulSpec, target: Target, sizes: Blocking) -> dict[str, dict[str, int]]:
     """By operand, how many tiles strategy `packed` loads from L1, L2 and beyond, where tile registers multiply."""
-    product, caches = _in_tiles(spec, target)
-    block = replace(sizes, nr=sizes.nr * spec.products, nc=sizes.nc * spec.products)
+    # Several products have one nest, or one each.
+    one, nests = (spec.plain_sums, spec.products) if finishing.is_apart(spec, sizes) else (spec, 1)
+    product, caches = _in_tiles(one, target)
+    block = replace(sizes, nr=sizes.nr * one.products, nc=sizes.nc * one.products)
     found = tile_blocks.by_level(product, block, caches)
-    return {operand: {at: each * spec.matrices for at, each in counts.items()} for operand, counts in found.items()}
+    return {
+        operand: {at: each * nests * spec.matrices for at, each in counts.items()} for operand, counts in found.items()
+    }
 
 
 def keeps_c(spec: MatmulSpec, target: Target) -> bool:

@@ -3,7 +3,7 @@
 
 Registers ask for panels with all of K, and a panel of B that is much of L2 comes from beyond it for each register tile of rows. Measured on
 Granite Rapids (2026-11-30) with a bias, in scratch, times the speed in registers: f32 with `x86-64-v4`'s schedules 512 x 1024 x 4096
-1.4, 100 x 1024 x 4096 1.6, 64 x 512 x 8192 with B packed 2.9; with tile registers, bf16 24 x 4096 x 1024 1.9, 100 x 1024 x 4096 1.7.
+1.4, with B packed 100 x 1024 x 4096 1.6 and 64 x 512 x 8192 2.8; with tile registers, bf16 24 x 4096 x 1024 1.9, 100 x 1024 x 4096 1.7.
 """
 
 from __future__ import annotations

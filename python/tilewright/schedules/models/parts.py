@@ -114,7 +114,18 @@ def for_threads(sizes: Blocking, spec: MatmulSpec, target: Target, count: int) -
 
 def has_own_blocks(sizes: Blocking, spec: MatmulSpec, target: Target) -> bool:
     """Whether each of several threads that the sizes are for takes blocks of C of its own through all of K, with scratch of its own."""
-    return sizes.threads > 1 and _wants_own_blocks(sizes, spec, target, sizes.threads)
+    count = sizes.threads
+    return count > 1 and _wants_own_blocks(sizes, spec, target, count) and _are_enough(sizes, spec, count)
+
+
+def _are_enough(sizes: Blocking, spec: MatmulSpec, count: int) -> bool:
+    """Whether there are blocks side by side, or below one another, for all threads: as many for each, where nothing else fixes them."""
+    across, down = ceil_div(most(spec.n), sizes.nc), ceil_div(most(spec.m), sizes.mc)
+    if (
+        across > 1
+    ):  # Better some more for one thread than all shared, where a packed B's format or dynamic rows say how many.
+        return across >= count if spec.b_packed or spec.dynamic else threads.take_parts(across, count)
+    return threads.take_parts(down, count)
 
 
 def _wants_own_blocks(sizes: Blocking, spec: MatmulSpec, target: Target, count: int) -> bool:
@@ -137,16 +148,10 @@ def _own_blocks(sizes: Blocking, spec: MatmulSpec, target: Target, count: int) -
     """Sizes with about as many blocks of C for each thread, side by side or, where these are too few, one below the other."""
     if spec.dynamic or not _wants_own_blocks(sizes, spec, target, count):
         return None
-    # The format of a packed B says which blocks there are: better some more for one thread than all shared.
-    if spec.b_packed and sizes.nc < spec.n:
-        return sizes if ceil_div(spec.n, sizes.nc) >= count else None
-    for nc in () if spec.b_packed else _shared_out(spec.n, sizes.nc, sizes.nr, count):
-        if threads.take_parts(ceil_div(spec.n, nc), count):
-            return replace(sizes, nc=nc)
-    if sizes.nc < spec.n:
-        return None
-    tall = _shared_out(spec.m, sizes.mc, sizes.mr, count)
-    return next((replace(sizes, mc=mc) for mc in tall if threads.take_parts(ceil_div(spec.m, mc), count)), None)
+    wide = () if spec.b_packed else _shared_out(spec.n, sizes.nc, sizes.nr, count)
+    tall = () if sizes.nc < spec.n else _shared_out(spec.m, sizes.mc, sizes.mr, count)
+    options = (sizes, *(replace(sizes, nc=nc) for nc in wide if nc < spec.n), *(replace(sizes, mc=mc) for mc in tall))
+    return next((each for each in options if _are_enough(each, spec, count)), None)
 
 
 def _shared_out(extent: int, size: int, unit: int, count: int) -> tuple[int, ...]:

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from tilewright.dims import least
+from tilewright.schedules.models import finishing
 from tilewright.schedules.models.sizes import AHEAD, Blocking, ceil_div, held_bytes
 from tilewright.spec import MatmulSpec
 from tilewright.targets.base import Target
@@ -60,7 +61,7 @@ def reads_weights(spec: MatmulSpec, target: Target) -> bool:
 def packed(spec: MatmulSpec, target: Target, sizes: Blocking) -> Options:
     """Whether a block of A or of B is prefetched while the one before it is multiplied, by strategy `packed`."""
     m, n, k = int(spec.m), int(spec.n), int(spec.k)
-    deep = not spec.fused and sizes.kc < k
+    deep = sizes.kc < k and (not spec.fused or finishing.is_apart(spec, sizes))
     a = _passes(m * k * spec.a_type.bytes, min(sizes.mc, m) * min(sizes.kc, k) * spec.a_type.bytes, target)
     b = _passes(n * k * spec.b_type.bytes, min(sizes.nc, n) * min(sizes.kc, k) * spec.b_type.bytes, target)
     found = (a and (deep or sizes.mc < m)) or (b and (deep or sizes.nc < n))
