@@ -6,7 +6,7 @@ from __future__ import annotations
 from tilewright.lowering import driver, pipelines
 from tilewright.lowering.driver import Codegen
 from tilewright.lowering.entries import entry
-from tilewright.lowering.passes import narrow_stores, prepack, tile_hints, unroll
+from tilewright.lowering.passes import narrow_stores, near_use, prepack, tile_hints, unroll
 from tilewright.lowering.run import payload_function, run_own_script, run_passes
 from tilewright.lowering.types import half_floats, math_functions, small_floats
 from tilewright.mlir import ir
@@ -42,6 +42,8 @@ def body(
     if len(spec.dynamic) == _ALL_EXTENTS:
         unroll.keep(module)
     tiles = any(dot.is_tile for dot in dots)
+    if tiles:
+        near_use.move(payload_function(module, "llvm").operation)
     for function in prepack.FUNCTIONS[: 1 if packed is None else 2]:
         entry.prepare_body(payload_function(module, "llvm", function), target, tiles=tiles)
     with module.context:

@@ -32,7 +32,7 @@ def reads_a(spec: MatmulSpec, target: Target, sizes: Blocking) -> bool:
 
 def may_read_a(spec: MatmulSpec, target: Target) -> bool:
     """Whether A is stored as tiles of a known number of rows read it, and nothing else is to be done."""
-    as_it_lies = not (spec.a_transposed or spec.prologue_a or spec.prologue_b or spec.batch or spec.dynamic)
+    as_it_lies = not (spec.a_transposed or spec.prologue_a or spec.prologue_b or spec.dynamic)
     alone = spec.products == 1 and not spec.has_rows
     # Of elements as wide as the sums, a B that is not packed is read where it lies too.
     return as_it_lies and alone and as_panels(spec, target) and (spec.b_packed or spec.widens)
