@@ -49,11 +49,16 @@ _RUN_CYCLES, _COLUMN_CYCLES = 36, 180
 has whole rows, they are one run. In GFLOP/s of bf16: 64 x 2048 x 2048 in blocks of 512 and 256 columns, 256 deep, 609 and 531."""
 _KEPT = 1.5
 """Times L2, the bytes of all three operands from which on it begins to have lost B by the next call."""
+_AGAIN = 2.5
+"""How many times as long as in long rows the slices of A take, beyond what L2 delivers, that come anew for each block of columns, in rows as
+short as a slice is deep. Fitted with `_UNEVEN` to 136 random products of up to 4500 x 4500 x 4500, most of them too large for L2, by 6 to 11
+blocks each (2026-11-30): 57 of 175 others change, to 1.17 times the speed in the geometric mean, 4096 x 4096 x 4096 in bf16 from 863 to 1072
+GFLOP/s."""
 _SLICED = 1.05
 """How many times as long a product takes that goes on with the sums of the slice of K before."""
 _FINISH_CYCLES = 150
 """To do something to a KiB of sums that wait in scratch, beyond what it takes where they are stored from tile registers."""
-_UNEVEN = 1.25
+_UNEVEN = 1.1
 """How many times as long a product takes whose last slices are shorter than the others: its loops over K have ends that are computed.
 Measured on Emerald Rapids (2026-11-28), in GFLOP/s, slices that divide K and not: bf16 64 x 4096 x 4096 262 and 192, 96 x 640 x 2720 293
 and 237, u8 by i8 128 x 768 x 3072 704 and 551."""
@@ -67,6 +72,8 @@ _UNITS = (1, 2, 4, 8, 12, 16, 20, 24, 32)
 """Register tiles down and across a block, before it is evened out. It bounds the search."""
 _ROW_LENGTHS = (128, 256, 384, 512, 640, 768, 1024, 2048, 4096)
 """Bytes of a row of a panel, before it is evened out."""
+_LONGEST = 8192
+"""The same where B is packed by the call: few columns by all of K then take the place of slices that are packed again and again."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -299,6 +306,8 @@ def cycles(product: Product, block: Blocking, caches: Caches) -> float:
     again_a = caches.arrival(
         min(bytes_a + (bytes_b * (2 - product.b_packed) + bytes_c) * part, bytes_a + bytes_b + bytes_c)
     )
+    if nest.passes > 1 and not product.b_packed:
+        again_a += max(again_a - _ARRIVALS[1][1], 0) * (_AGAIN - 1)
     memory_a = a * (from_memory * _MEMORY + again_a * (times_a - 1))
     memory_b = b * from_memory * times_b * _MEMORY
     if not product.b_packed:
@@ -344,7 +353,8 @@ def choose(
     """
     mr, nr = tile
     # Of one step the hot loop would be no loop, and sums in no tile registers between two.
-    deep = [max(each // product.element, 2 * product.step) for each in _ROW_LENGTHS]
+    lengths = _ROW_LENGTHS if product.b_packed else (*_ROW_LENGTHS, _LONGEST)
+    deep = [max(each // product.element, 2 * product.step) for each in lengths]
     depths = [kc] if kc else sorted({*_sizes(product.k, product.step, deep), *_even_slices(product, deep)})
     found = [
         Blocking(mr, nr, mc, columns, depth)
