@@ -3,12 +3,12 @@
 
 from __future__ import annotations
 
-from tilewright.lowering import driver, pipelines
+from tilewright.lowering import driver, pipelines, written_out
 from tilewright.lowering.driver import Codegen
 from tilewright.lowering.entries import entry
 from tilewright.lowering.passes import narrow_stores, near_use, prepack, tile_hints, unroll
 from tilewright.lowering.run import payload_function, run_own_script, run_passes
-from tilewright.lowering.types import half_floats, math_functions, small_floats
+from tilewright.lowering.types import half_floats
 from tilewright.mlir import ir
 from tilewright.schedules import decisions
 from tilewright.spec import MatmulSpec
@@ -46,10 +46,7 @@ def body(
         near_use.move(payload_function(module, "llvm").operation)
     for function in prepack.FUNCTIONS[: 1 if packed is None else 2]:
         entry.prepare_body(payload_function(module, "llvm", function), target, tiles=tiles)
-    with module.context:
-        _lower_half_floats(module, spec, target)
-        if spec.has_entries:
-            math_functions.expand(module.operation, target)
+    written_out.write(module, spec, target)
     run_passes(module, pipelines.to_llvm(), "llvm")
     tile_hints.pass_l1(module.operation, past_l1)
     if tiles:
@@ -61,16 +58,3 @@ def body(
             narrow_stores.protect(module.operation)
     if half_floats.of(spec):
         half_floats.move_as_integers(module.operation)
-
-
-def _lower_half_floats(module: ir.Module, spec: MatmulSpec, target: Target) -> None:
-    """Writes out the conversions of 8-bit floats, and those of 16-bit ones that `target` has no instructions for."""
-    if small_floats.of(spec):
-        small_floats.expand(module.operation, target)
-    if half_floats.of(spec):
-        half_floats.convert_by_f32(module.operation)
-    missing = half_floats.to_expand(spec, target)
-    if "f16" in missing:
-        half_floats.expand_f16(module.operation)
-    if "bf16" in missing:
-        run_passes(module, half_floats.EXPAND_BF16, "llvm")
