@@ -37,14 +37,14 @@ that the products wait for, and that they, and packing, wait for where a panel o
 so takes 1.06 times as long as the best that was measured, in the geometric mean; with what was fitted on Emerald Rapids before, 1.11."""
 _MEMORY = 0.55
 """How many times as long as a tile of its level one takes that comes from memory for the first time."""
-_PACK_CYCLES, _TURN_CYCLES, _WRITTEN = 20, 200, 2
+_PACK_CYCLES, _TURN_CYCLES, _WRITTEN = 20, 150, 2
 """To pack a KiB: each line is loaded, shuffled with its neighbor in K, and stored. The same of a B that is stored column after
 column: the most that was tried, which fitted best. And what panels take to be written that are packed for later, in times what a tile
 takes longer to arrive. That and `_FINISH_CYCLES` were fitted to 214 random products with an epilogue (2026-11-30), whose K is one slice
 or several, on the same machine: what is chosen so takes 1.02 times as long as the better one of both, without them 1.05."""
 _AROUND = 3
 """Times a slice of B what is touched besides while it is packed: the rows that it is made of, and the next ones, which are prefetched."""
-_RUN_CYCLES, _COLUMN_CYCLES = 36, 180
+_RUN_CYCLES, _COLUMN_CYCLES = 36, 54
 """Until the first line of a run of B comes that L2 does not have, along rows and along columns: those behind it are foreseen. Where a slice
 has whole rows, they are one run. In GFLOP/s of bf16: 64 x 2048 x 2048 in blocks of 512 and 256 columns, 256 deep, 609 and 531."""
 _KEPT = 1.5
@@ -210,9 +210,10 @@ class _Nest:
 
     @property
     def repacked(self) -> tuple[int, int]:
-        """How often each element of A and of B is packed: B once where its panels have all of K."""
+        """How often each element of A and of B is packed: once where panels have all of K, B for all blocks of A, and A where it is one."""
         down, across = self.blocks
-        return across, down if self.passes > 1 else 1
+        sliced = self.passes > 1
+        return across if sliced or down > 1 else 1, down if sliced else 1
 
 
 def is_in_whole_strips(m: int, k: int, block: Blocking) -> bool:
@@ -297,7 +298,7 @@ def cycles(product: Product, block: Blocking, caches: Caches) -> float:
     packing = packed_a * (_PACK_CYCLES + fresh)
     # Panels that fill more than half of L2 are written beyond it before they are met.
     written = max(caches.arrival(sum(nest.slices)) - _ARRIVALS[1][1], 0) * _WRITTEN
-    packing += packed_b * (fresh + (_TURN_CYCLES if product.b_turned else _PACK_CYCLES + written))
+    packing += packed_b * (fresh + (_TURN_CYCLES if product.b_turned else _PACK_CYCLES) + written)
     bytes_a, bytes_b = (side * product.k * product.element for side in (product.m, product.n))
     bytes_c = product.m * product.n * 4
     from_memory = caches.arrival(bytes_a + bytes_b + bytes_c)
