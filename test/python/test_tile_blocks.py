@@ -201,3 +201,45 @@ def test_the_next_slices_are_prefetched_between_tile_products(extents, fields, l
     assert loop.tile_products == 4
     assert loop.stack_accesses == 0
     assert len(loop.instructions) <= 32  # in the 64 cycles of the products
+
+
+def test_what_follows_the_sums_of_a_tile_spills_none_of_them():
+    text = assembly(tw.MatmulSpec(512, 512, 64, a="bf16", c="bf16"), "packed")
+    behind = text.split("tilestored")[-1].split(".LBB")[0]
+    assert behind.count("vcvtneps2bf16") == 2 * 32
+    assert re.findall(r"%[xyz]mm\d+, -?\d*\(%rsp\)", behind) == []
+
+
+def test_entries_of_a_batch_have_their_rows_of_a_read_where_they_lie():
+    for batch, b_batch in (((3,), None), ((2, 3), ()), ((2, 3), (3,))):
+        spec, of = tw.MatmulSpec(64, 64, 512, a="bf16", c="f32", batch=batch, b_batch=b_batch), tw.targets.get(TARGET)
+        text = stages.build(spec, of, make.make(spec, of, "packed"), until="bufferized").texts["bufferized"]
+        assert text.count("memref.view ") == 1  # of panels of B
+
+
+@pytest.mark.parametrize("types", ["bf16", "u8,i8,i32"])
+def test_panels_of_a_k_of_no_whole_steps_are_packed_together_too(types):
+    of = tw.targets.get(TARGET)
+
+    def interleaved(k: int) -> int:
+        spec = tw.MatmulSpec.from_dtypes(64, 512, k, types)
+        plan = make.make(spec, of, "packed", {"nc": 256, "kc": 1024})
+        return stages.build(spec, of, plan, until="bufferized").texts["bufferized"].count("vector.interleave")
+
+    assert all(interleaved(k) > interleaved(1024) for k in (1000, 1001, 1023))
+
+
+def test_few_columns_meet_all_of_a_long_k_where_slices_would_be_packed_again_and_again():
+    large = Product(4096, 4096, 4096, 2, 32, a_fits=True)
+    assert tile_blocks.choose(large, CACHES, (32, 32)).kc == 4096
+    assert tile_blocks.choose(replace(large, b_packed=True), CACHES, (32, 32)).kc < 4096
+
+
+@pytest.mark.parametrize(("types", "most"), [("bf16", 6), ("u8,i8,i32", 12)])
+def test_a_few_rows_by_columns_are_multiplied_along_k_and_more_in_tiles(types, most):
+    of = tw.targets.get(TARGET)
+
+    def strategy(rows: int) -> str:
+        return make.make(tw.MatmulSpec.from_dtypes(rows, 1024, 1024, types, layout="nt"), of).name
+
+    assert [strategy(rows) for rows in (most, most + 1, 64)] == ["inner_product", "packed", "packed"]

@@ -80,9 +80,10 @@ def _needed(group: list[ir.Operation], waiting: set[ir.Operation]) -> set[ir.Ope
     work = list(group)
     while work:
         for each in operations(work.pop()):
-            made = {definition(value) for value in each.operands} & waiting - needed
-            needed |= made
-            work += made
+            for made in map(definition, each.operands):
+                if made is not None and made in waiting and made not in needed:
+                    needed.add(made)
+                    work.append(made)
     return needed
 
 

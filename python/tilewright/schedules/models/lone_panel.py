@@ -20,6 +20,7 @@ def reads_a(spec: MatmulSpec, target: Target, sizes: Blocking) -> bool:
 
     Measured in GFLOP/s, so and with A packed, on Zen 5 in f32, B packed: 2048 x 8 x 2048 51 and 18, 1536 x 24 x 6144 122 and 84, 33 x 7 x
     4096 86 and 37. On Zen 4: 65536 x 64 x 64 in bf16 205 and 173, 64 x 64 x 65536 187 and 151, B packed 224 and 175, in f32 110 and 86.
+    In each entry of a batch, on Granite Rapids: 16 x 512 x 64 x 512 in bf16 926 and 700, u8 by i8 1714 and 1404.
     """
     if sizes.images or not may_read_a(spec, target):  # Of a matrix of patches, nothing lies in memory.
         return False

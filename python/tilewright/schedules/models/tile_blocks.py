@@ -39,7 +39,7 @@ _MEMORY = 0.55
 """How many times as long as a tile of its level one takes that comes from memory for the first time."""
 _PACK_CYCLES, _TURN_CYCLES, _WRITTEN = 20, 150, 2
 """To pack a KiB: each line is loaded, shuffled with its neighbor in K, and stored. The same of a B that is stored column after
-column: the most that was tried, which fitted best. And what panels take to be written that are packed for later, in times what a tile
+column, fitted with `_COLUMN_CYCLES` to 26 products of it by 12 blocks (2026-11-30): of 74 others 48 change, to 1.08 times the speed. And what panels take to be written that are packed for later, in times what a tile
 takes longer to arrive. That and `_FINISH_CYCLES` were fitted to 214 random products with an epilogue (2026-11-30), whose K is one slice
 or several, on the same machine: what is chosen so takes 1.02 times as long as the better one of both, without them 1.05."""
 _AROUND = 3
@@ -50,10 +50,10 @@ has whole rows, they are one run. In GFLOP/s of bf16: 64 x 2048 x 2048 in blocks
 _KEPT = 1.5
 """Times L2, the bytes of all three operands from which on it begins to have lost B by the next call."""
 _AGAIN = 2.5
-"""How many times as long as in long rows the slices of A take, beyond what L2 delivers, that come anew for each block of columns, in rows as
-short as a slice is deep. Fitted with `_UNEVEN` to 136 random products of up to 4500 x 4500 x 4500, most of them too large for L2, by 6 to 11
-blocks each (2026-11-30): 57 of 175 others change, to 1.17 times the speed in the geometric mean, 4096 x 4096 x 4096 in bf16 from 863 to 1072
-GFLOP/s."""
+"""How many times as long as in long rows the slices of A take, beyond what L2 delivers, that come anew for each block of columns, in rows
+as short as a slice is deep. Fitted with `_UNEVEN` to 136 random products of up to 4500 x 4500 x 4500, most of them too large for L2, by 6
+to 11 blocks each (2026-11-30): 57 of 175 others change, to 1.17 times the speed in the geometric mean, 4096 x 4096 x 4096 in bf16 from 863
+to 1072 GFLOP/s."""
 _SLICED = 1.05
 """How many times as long a product takes that goes on with the sums of the slice of K before."""
 _FINISH_CYCLES = 150
