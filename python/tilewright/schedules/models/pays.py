@@ -91,11 +91,11 @@ streamed rather. Measured on Emerald Rapids in bf16, packed and the best other w
 _ROWS_ALONG_K, _FEW_ROWS = 64, 8
 """Rows up to which vectors along K of a transposed B are considered, and where the target has a better instruction for panels."""
 _ROWS_BEFORE_TURNED_TILES = MappingProxyType({2: (6, 4), 4: (12, 2)})
-"""The same before tile registers, by how many elements they sum up at once: the most, and the vectors of K for each row. Measured on one core
-of a virtual Granite Rapids (2026-11-30), the time of vectors along K over that of packed tiles: bf16 4, 6, 8, 16, 32 and 64 rows by 256 x 256
-0.90, 1.30, 1.72, 3.6, 7.5 and 8.0, 1024 x 1024 0.94, 1.34, 1.50, 2.5, 3.9 and 4.3, 768 x 3072 0.42, 0.61, 0.75, 1.77, 2.9 and 3.4, 4096 x
-4096 0.57, 0.92, 1.07, 1.92, 2.2 and 3.0; u8 by i8 8, 12, 16, 32 and 64 rows 1.16, 1.55, 2.1, 3.3 and 4.1, 0.75, 0.92, 1.22, 1.81 and 2.4,
-by 3072 x 768 0.45, 0.71, 0.71, 1.06 and 1.76, 4096 x 4096 0.77, 1.12, 1.27, 1.08 and 1.49."""
+"""The same before tile registers, by how many elements they sum up at once: the most, and the vectors of K for each row. Measured on one
+core of a virtual Granite Rapids (2026-11-30), the time of vectors along K over that of packed tiles: bf16 4, 6, 8, 16, 32 and 64 rows by
+256 x 256 0.90, 1.30, 1.72, 3.6, 7.5 and 8.0, 1024 x 1024 0.94, 1.34, 1.50, 2.5, 3.9 and 4.3, 768 x 3072 0.42, 0.61, 0.75, 1.77, 2.9 and
+3.4, 4096 x 4096 0.57, 0.92, 1.07, 1.92, 2.2 and 3.0; u8 by i8 8, 12, 16, 32 and 64 rows by 256 x 256 1.16, 1.55, 2.1, 3.3 and 4.1, 1024 x
+1024 0.75, 0.92, 1.22, 1.81 and 2.4, 3072 x 768 0.45, 0.71, 0.71, 1.06 and 1.76, 4096 x 4096 0.77, 1.12, 1.27, 1.08 and 1.49."""
 _MANY_ROWS_ALONG_K, _ROWS_A_STEP = 512, 4
 """The same, and rows for each step over K, where a block of several sums is added up at a time. Measured on Zen 4, times the speed of
 packed: f32 16 x 64 x 64 0.97, 64 x 256 x 256 1.03, 128 x 512 x 512 1.02, 256 x 1024 x 1024 1.11, 64 x 4096 x 4096 1.35; f64 16 x 64 x 64

@@ -39,9 +39,10 @@ _MEMORY = 0.55
 """How many times as long as a tile of its level one takes that comes from memory for the first time."""
 _PACK_CYCLES, _TURN_CYCLES, _WRITTEN = 20, 150, 2
 """To pack a KiB: each line is loaded, shuffled with its neighbor in K, and stored. The same of a B that is stored column after
-column, fitted with `_COLUMN_CYCLES` to 26 products of it by 12 blocks (2026-11-30): of 74 others 48 change, to 1.08 times the speed. And what panels take to be written that are packed for later, in times what a tile
-takes longer to arrive. That and `_FINISH_CYCLES` were fitted to 214 random products with an epilogue (2026-11-30), whose K is one slice
-or several, on the same machine: what is chosen so takes 1.02 times as long as the better one of both, without them 1.05."""
+column, fitted with `_COLUMN_CYCLES` to 26 products of it by 12 blocks (2026-11-30): of 74 others 48 change, to 1.08 times the speed. And
+what panels take to be written that are packed for later, in times what a tile takes longer to arrive. That and `_FINISH_CYCLES` were fitted
+to 214 random products with an epilogue (2026-11-30), whose K is one slice or several, on the same machine: what is chosen so takes 1.02
+times as long as the better one of both, without them 1.05."""
 _AROUND = 3
 """Times a slice of B what is touched besides while it is packed: the rows that it is made of, and the next ones, which are prefetched."""
 _RUN_CYCLES, _COLUMN_CYCLES = 36, 54
