@@ -71,6 +71,22 @@ def test_what_cannot_wait_has_all_of_k(changes):
         assert packed_blocking(spec, TARGET).kc >= spec.k
 
 
+@pytest.mark.parametrize(
+    ("k", "kc", "fields"),
+    [
+        (128, 125, {"layout": "nt", "epilogue": (tw.bias(),)}),
+        (128, 125, {"layout": "nt", "epilogue": (tw.glu("silu"),)}),
+        (33, 31, {"layout": "nt", "epilogue": (tw.relu(),)}),
+        (3, 2, {"b_packed": True, "epilogue": (tw.bias(),)}),
+    ],
+)
+def test_a_kc_that_is_all_of_k_in_whole_steps(k, kc, fields):
+    spec = tw.MatmulSpec(51, 30, k, **fields)
+    trial = Trial.random(tw.compile(spec, schedule="packed", parameters={"mc": 24, "nc": 16, "kc": kc}), spec, k)
+    trial()
+    assert trial.difference().right
+
+
 @pytest.mark.parametrize("target", ["x86-64-v4", "sapphirerapids", "neoverse-v2"])
 @pytest.mark.parametrize("element", ["f32", "bf16"])
 def test_a_packed_b_is_for_any_number_of_rows(target, element):
