@@ -125,9 +125,8 @@ def packed(spec: MatmulSpec, target: Target, blocking: Blocking) -> ir.Module:
     if spec.b_packed and spec.n <= blocking.nr and not in_place:
         # Without a loop over K, packing a lone panel would be one with reading it.
         kc = max(kc, 2 * step)
-    if (
-        result.fused and not spec.fused and kc >= most(spec.k)
-    ):  # In whole steps it is all of K: sums wait for no other slice.
+    # In whole steps it may be all of K: then sums wait for no other slice.
+    if result.fused and not spec.fused and kc >= most(spec.k):
         return packed(given, target, replace(sizes, kc=kc))
     p = replace(blocking, kc=kc)
     lone = in_place and not dot.is_tile
