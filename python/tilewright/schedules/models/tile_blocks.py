@@ -11,8 +11,9 @@ at full speed with both panels in L1; with one panel in L2 it reaches 93 % of th
 has 1 MiB, and 28 % where it comes from beyond L2. Two tiles a step then take 64 cycles by these shares to arrive.
 
 Numbers matter. On one core of a virtual Granite Rapids (2026-11-30) such a loop, both panels in L1, runs at the rate of products in
-registers with zeros in either operand, and otherwise at 82 % of it, as soon as one tile a step is loaded: what switches takes power. Stores of 2 x 2 tiles of C to L2 take 200 cycles more. So 256 x 512 x 256 in bf16, all of it in L2 and packed, runs at 55 % of
-that rate when written in C, and at 50 % here; 1024 x 1024 x 1024, B packed by the call, at 38 and 35 %.
+registers with zeros in either operand, and otherwise at 82 % of it, as soon as one tile a step is loaded: what switches takes power.
+Stores of 2 x 2 tiles of C to L2 take 200 cycles more. So 256 x 512 x 256 in bf16, all of it in L2 and packed, runs at 55 % of that rate
+when written in C, and at 50 % here; 1024 x 1024 x 1024, B packed by the call, at 38 and 35 %.
 """
 
 from __future__ import annotations
