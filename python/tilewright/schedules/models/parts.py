@@ -136,8 +136,8 @@ def _wants_own_blocks(sizes: Blocking, spec: MatmulSpec, target: Target, count: 
     Measured on two cores of a virtual Granite Rapids (2026-11-30), in GFLOP/s on one thread, on two that share each block, and with blocks
     of their own: bf16 in slices 192 x 2112 x 1536 638, 718, 1217, 385 x 381 x 3589 966, 1063, 1668, B packed before 59 x 1260 x 3072 746,
     661, 1544; u8 by i8 102 x 1664 x 2048 934, 1080, 2038. Few rows by all of K 16 x 960 x 960 306, 147, 642, 32 x 2304 x 768 441, 321, 863;
-    more, 128 x 768 x 768 1187, 2272, 2146. All rows by few columns and all of K, B transposed, two threads over one, sharing and with blocks
-    of their own: 110 x 1216 x 1792 0.74 and 1.20, 128 x 2560 x 1113 0.77 and 1.47, 332 x 1521 x 512 0.94 and 1.4.
+    more, 128 x 768 x 768 1187, 2272, 2146. All rows by few columns and all of K, B transposed, two threads over one, sharing and with
+    blocks of their own: 110 x 1216 x 1792 0.74 and 1.20, 128 x 2560 x 1113 0.77 and 1.47.
     """
     if isinstance(spec.k, Dim) or not target.dot(*spec.multiplied).is_tile:
         return False
