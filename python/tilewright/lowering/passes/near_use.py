@@ -36,9 +36,8 @@ def move(function: ir.Operation) -> None:
     Moved are reads of the stack that nothing in their block writes later, and of operands that nothing writes: a result overlaps none.
     """
     for block in _blocks(function):
-        order = list(_by_use(in_block(block)))
-        end = order[-1]
-        for op in order[:-1]:
+        *order, end = _by_use(in_block(block))
+        for op in order:
             op.move_before(end)
 
 

@@ -123,9 +123,8 @@ def has_own_blocks(sizes: Blocking, spec: MatmulSpec, target: Target) -> bool:
 def _are_enough(sizes: Blocking, spec: MatmulSpec, count: int) -> bool:
     """Whether there are blocks side by side, or below one another, for all threads: as many for each, where nothing else fixes them."""
     across, down = ceil_div(most(spec.n), sizes.nc), ceil_div(most(spec.m), sizes.mc)
-    if (
-        across > 1
-    ):  # Better some more for one thread than all shared, where a packed B's format or dynamic rows say how many.
+    # Better some more for one thread than all shared, where a packed B's format or dynamic rows say how many.
+    if across > 1:
         return across >= count if spec.b_packed or spec.dynamic else threads.take_parts(across, count)
     return threads.take_parts(down, count)
 

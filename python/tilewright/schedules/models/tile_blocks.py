@@ -58,7 +58,7 @@ _KEPT = 1.5
 _AGAIN = 2.5
 """How many times as long as in long rows the slices of A take, beyond what L2 delivers, that come anew for each block of columns, in rows
 as short as a slice is deep. Fitted with `_UNEVEN` to 136 random products of up to 4500 x 4500 x 4500, most of them too large for L2, by 6
-to 11 blocks each (2026-11-30): 57 of 175 others change, to 1.17 times the speed in the geometric mean, 4096 x 4096 x 4096 in bf16 from 863
+to 11 blocks each (2026-11-30): 28 of 66 others change, to 1.18 times the speed in the geometric mean, 4096 x 4096 x 4096 in bf16 from 863
 to 1072 GFLOP/s."""
 _SLICED = 1.05
 """How many times as long a product takes that goes on with the sums of the slice of K before."""
