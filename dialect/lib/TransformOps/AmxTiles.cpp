@@ -6,6 +6,7 @@
 #include "mlir/Dialect/SCF/IR/SCF.h"
 #include "mlir/IR/Matchers.h"
 
+#include "llvm/ADT/MapVector.h"
 #include "llvm/ADT/SetVector.h"
 
 using namespace mlir;
@@ -157,6 +158,17 @@ SmallVector<Value> TileMover::load(const TileBlock &block, Value vector, Locatio
 void TileMover::store(const TileBlock &block, ValueRange tiles, Value vector) {
   OpBuilder::InsertionGuard guard(rewriter);
   Type element = block.vector.getElementType();
+  llvm::MapVector<Block *, SmallVector<Operation *>> others;
+  auto stored = [&](Location loc) {
+    TilePlace buffer = scratch(block, loc);
+    storeTiles(block, tiles, buffer, loc);
+    return buffer;
+  };
+  auto readBack = [&](const TilePlace &buffer, VectorType type, Value row, Location loc) -> Value {
+    Value padding = arith::ConstantOp::create(rewriter, loc, rewriter.getZeroAttr(element));
+    return vector::TransferReadOp::create(rewriter, loc, type, buffer.base, ValueRange{row, buffer.indices.back()},
+                                          padding, ArrayRef<bool>{true, true});
+  };
   for (Operation *user : llvm::SmallSetVector<Operation *, 4>(vector.user_begin(), vector.user_end())) {
     Location loc = user->getLoc();
     rewriter.setInsertionPoint(user);
@@ -166,23 +178,24 @@ void TileMover::store(const TileBlock &block, ValueRange tiles, Value vector) {
       rewriter.eraseOp(write);
       continue;
     }
-    TilePlace buffer = scratch(block, loc);
-    storeTiles(block, tiles, buffer, loc);
-    Value padding = arith::ConstantOp::create(rewriter, loc, rewriter.getZeroAttr(element));
-    auto readBack = [&](VectorType type, Value row) -> Value {
-      return vector::TransferReadOp::create(rewriter, loc, type, buffer.base, ValueRange{row, buffer.indices.back()},
-                                            padding, ArrayRef<bool>{true, true});
-    };
-    if (write && isByRows(write)) {
-      copyRows(block, loc, [&](VectorType type, Value row) {
-        vector::TransferWriteOp::create(rewriter, loc, readBack(type, row), write.getBase(),
-                                        rowIndices(rewriter, write, row), write.getPermutationMapAttr(),
-                                        write.getInBoundsAttr());
-      });
-      rewriter.eraseOp(write);
+    if (!write || !isByRows(write)) {
+      others[user->getBlock()].push_back(user);
       continue;
     }
-    Value whole = readBack(block.vector, buffer.indices.front());
-    rewriter.modifyOpInPlace(user, [&] { user->replaceUsesOfWith(vector, whole); });
+    TilePlace buffer = stored(loc);
+    copyRows(block, loc, [&](VectorType type, Value row) {
+      vector::TransferWriteOp::create(rewriter, loc, readBack(buffer, type, row, loc), write.getBase(),
+                                      rowIndices(rewriter, write, row), write.getPermutationMapAttr(),
+                                      write.getInBoundsAttr());
+    });
+    rewriter.eraseOp(write);
+  }
+  for (auto &[_, users] : others) { // Users in one block read the sums back once.
+    Operation *first = *llvm::min_element(users, [](Operation *a, Operation *b) { return a->isBeforeInBlock(b); });
+    rewriter.setInsertionPoint(first);
+    TilePlace buffer = stored(first->getLoc());
+    Value whole = readBack(buffer, block.vector, buffer.indices.front(), first->getLoc());
+    for (Operation *user : users)
+      rewriter.modifyOpInPlace(user, [&] { user->replaceUsesOfWith(vector, whole); });
   }
 }

@@ -19,7 +19,7 @@ def bring(module: ir.Module, function: func.FuncOp, spec: MatmulSpec, target: Ta
     Transposed operands are read so, elements of less than a byte from bytes, panels hold the groups of narrow elements that an instruction
     multiplies at once, and those of tile registers tile after tile.
     """
-    transposed_operands.take_as_stored(function, spec)
+    transposed_operands.take_as_stored(function)
     if packed_elements.of(spec):
         packed_elements.take_bytes(function, spec)
     if spec.widens or spec.split:

@@ -21,6 +21,7 @@ from tilewright.errors import ScheduleError, warn_slow
 from tilewright.schedules.models import (
     along_k,
     blocking,
+    exchange,
     open_extents,
     outer_blocks,
     parts,
@@ -298,11 +299,14 @@ def sized(
     threads = threads if chosen.threaded else 1
     one = Blocking(mr=1, nr=1, mc=1, nc=1, kc=1).replaced(overrides or {})
     _check_lowered(name, overrides or {})
-    split = _parts(name, spec, target, overrides or {}, whole=typical)
-    each, _ = parts.inside(spec, replace(one, parts=split))
+    how = {
+        "parts": _parts(name, spec, target, overrides or {}, whole=typical),
+        "exchanged": _exchanged(name, spec, target, overrides or {}),
+    }
+    each, _ = parts.inside(spec, replace(one, **how))
     model = (typical and chosen.typical) or chosen.sizes
-    sizes = chosen.shared(model(each, target), each, target, parts.sharing(spec, split, threads))
-    sizes = replace(sizes, parts=split)
+    sizes = chosen.shared(model(each, target), each, target, parts.sharing(spec, how["parts"], threads))
+    sizes = replace(sizes, **how)
     found = blocking.overridden(sizes, overrides or {}, spec)
     if found.threads != sizes.threads:
         raise ScheduleError(
@@ -332,6 +336,26 @@ def _parts(name: str, spec: MatmulSpec, target: Target, given: Mapping[str, int]
             remedy="Leave parts to the model",
         )
     return given["parts"]
+
+
+def _exchanged(name: str, spec: MatmulSpec, target: Target, given: Mapping[str, int]) -> int:
+    """Whether strategy `name` computes the transpose: 1, or 0. Where a caller says sizes, but not that, they are of the product as it is.
+
+    Raises:
+        ScheduleError: It is asked to, and cannot.
+    """
+    exchanges = any("exchanged" in axis.sizes for axis in row(name).axes)
+    if "exchanged" not in given:
+        by_model = exchanges and not any(each in given for each in ("mr", "nr", "mc", "nc", "kc", "parts"))
+        return int(by_model and exchange.may(spec, target) and blocking.exchange_pays(spec, target))
+    if given["exchanged"] and not (exchanges and given.get("parts", 1) == 1 and exchange.may(spec, target)):
+        raise ScheduleError(
+            "exchanged is 1",
+            where="schedule parameters",
+            expected="0, or a B that is stored transposed, and read where it lies by tile registers",
+            remedy="Leave exchanged to the model",
+        )
+    return given["exchanged"]
 
 
 def _agree(spec: MatmulSpec, target: Target) -> bool:

@@ -13,23 +13,23 @@ from tilewright.build.usedef import replace, retype
 from tilewright.build.views import DYNAMIC, last_swapped, transposed_type
 from tilewright.mlir import ir
 from tilewright.mlir.dialects import func, memref, vector
-from tilewright.spec import MatmulSpec
 
+_MATRIX = 2
 _Uses = list[tuple[ir.Operation, int]]
 
 
-def take_as_stored(function: func.FuncOp, spec: MatmulSpec) -> None:
-    """Gives a bufferized function those operands that `spec` stores transposed in the shape in which they are stored.
+def take_as_stored(function: func.FuncOp) -> None:
+    """Gives a bufferized function those operands whose columns lie side by side in the shape in which they are stored.
 
     Before: ``matmul(%b: memref<KxN, strided<[1, ?]>>)``, ``read %b[k, n]``, a vector along k. After::
 
         matmul(%b: memref<NxK, strided<[?, 1]>>)
         read %b[n, k], a vector along k
     """
-    transposed = [index for index, stored in enumerate(spec.transposed) if stored]
+    block = function.entry_block
+    transposed = [index for index, argument in enumerate(block.arguments) if _is_by_columns(argument)]
     if not transposed:
         return
-    block = function.entry_block
     with function.context, function.location:
         for index in transposed:
             argument = block.arguments[index]
@@ -38,6 +38,13 @@ def take_as_stored(function: func.FuncOp, spec: MatmulSpec) -> None:
             with ir.InsertionPoint.at_block_begin(block):
                 _move(uses, logical, argument)
         retype(function)
+
+
+def _is_by_columns(argument: ir.Value) -> bool:
+    """Whether the elements of a column of a matrix lie side by side, however far apart columns are."""
+    if not isinstance(argument.type, ir.MemRefType) or argument.type.rank < _MATRIX:
+        return False
+    return argument.type.get_strides_and_offset()[0][-_MATRIX:] == [1, DYNAMIC]
 
 
 def _uses(value: ir.Value) -> _Uses:

@@ -21,6 +21,7 @@ from typing import Any
 from tilewright.dims import most as most_of
 from tilewright.dtypes import DType, dtype
 from tilewright.schedules.models import (
+    exchange,
     finishing,
     lone_panel,
     passing,
@@ -321,6 +322,14 @@ def _in_tiles(spec: MatmulSpec, target: Target) -> tuple[tile_blocks.Product, ti
     apart = finishing.may(spec) and spec.products == 1
     product = tile_blocks.Product(m, n * spec.products, k, nbytes, step, spec.b_packed, fits, turned, apart)
     return product, tile_blocks.Caches(target.l1.bytes, target.l2.bytes)
+
+
+def exchange_pays(spec: MatmulSpec, target: Target) -> bool:
+    """Whether the transpose is faster, where tile registers multiply."""
+    other = exchange.turned(spec)
+    ways = [(each, _whole_tile_blocking(each, target), *_in_tiles(each, target)) for each in (spec, other)]
+    plain, transposed = (tile_blocks.cycles(product, sizes, caches) for _, sizes, product, caches in ways)
+    return transposed + exchange.cycles(spec) < plain
 
 
 def tile_loads(spec: MatmulSpec, target: Target, sizes: Blocking) -> dict[str, dict[str, int]]:

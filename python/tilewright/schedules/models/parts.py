@@ -11,7 +11,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from tilewright.dims import Dim, most
-from tilewright.schedules.models import strips_of_a, threads
+from tilewright.schedules.models import exchange, strips_of_a, threads
 from tilewright.schedules.models.blocking import keeps_c
 from tilewright.schedules.models.finishing import is_apart
 from tilewright.schedules.models.sizes import Blocking, ceil_div, even
@@ -86,7 +86,9 @@ def sharing(spec: MatmulSpec, parts: int, count: int) -> int:
 
 
 def inside(spec: MatmulSpec, sizes: Blocking) -> tuple[MatmulSpec, Blocking]:
-    """The product of one part, its sums and no more, and its sizes."""
+    """The product of one part, its sums and no more, or the transpose that is computed in place of a product, and its sizes."""
+    if sizes.exchanged:
+        return exchange.turned(spec), replace(sizes, exchanged=0)
     if sizes.parts == 1:
         return spec, sizes
     return replace(spec.plain_sums, k=int(spec.k) // sizes.parts), replace(sizes, parts=1)

@@ -19,7 +19,7 @@ _HELD_LIMIT = 32 << 20
 AHEAD = 6
 """KiB that streams are prefetched ahead: what memory delivers within its latency, about 30 GB/s times 100 ns, twice."""
 
-_MOST = {"order": 1, "nest": 5, "past_l1": 3, "images": 3}
+_MOST = {"order": 1, "exchanged": 1, "nest": 5, "past_l1": 3, "images": 3}
 """The largest number of a choice: two loops over register tiles, three over blocks; a bit for each of two operands; what is copied."""
 
 
@@ -45,6 +45,7 @@ class Blocking:
         across: How many threads are side by side across the outer of two nested loops that threads share, the others across the inner one;
             0: as leaves each the least to read.
         parts: Parts of K that are summed by themselves, and then added up: threads share them.
+        exchanged: Whether the transpose is computed, B by A, whose rows and columns the sizes are then of: 1, or 0.
         threads: Threads that share the loops.
     """
 
@@ -62,6 +63,7 @@ class Blocking:
     nest: int = 0
     across: int = 0
     parts: int = 1
+    exchanged: int = 0
     threads: int = 1
 
     def __post_init__(self) -> None:

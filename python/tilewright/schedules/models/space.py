@@ -14,7 +14,7 @@ from math import factorial
 from typing import Any, Generic, TypeVar, cast
 
 from tilewright.dims import Dim, Extent
-from tilewright.schedules.models import blocking, finishing, parts, prefetching, register_tiles, strips_of_a, tiles
+from tilewright.schedules.models import blocking, exchange, finishing, parts, prefetching, register_tiles, strips_of_a, tiles
 from tilewright.schedules.models.blocking import Blocking, ceil_div, even
 from tilewright.spec import MatmulSpec
 from tilewright.targets.base import Target
@@ -151,6 +151,7 @@ def _is_fixed(spec: MatmulSpec) -> bool:
 
 def _packed_tile(spec: MatmulSpec, target: Target, sizes: Blocking) -> Options:
     """Tiles no wider and no taller than the result, or than the model's."""
+    spec, sizes = parts.inside(spec, sizes)
     unit = lanes(spec, target, in_panels=True)
     rows, columns = max(int(spec.m), sizes.mr), max(ceil_div(max(int(spec.n), 1), unit) * unit, sizes.nr)
     found = [(mr, nr) for mr, nr in _packed_tiles(spec, target) if mr <= rows and nr <= columns]
@@ -171,6 +172,7 @@ def _packed_kc(spec: MatmulSpec, target: Target, sizes: Blocking) -> Options:
 
 
 def _packed_mc(spec: MatmulSpec, target: Target, sizes: Blocking) -> Options:
+    spec, sizes = parts.inside(spec, sizes)
     if spec.has_rows:
         return ()
     row_bytes = max(sizes.kc * blocking.panel_bytes(spec, target), 1)
@@ -181,6 +183,7 @@ def _packed_mc(spec: MatmulSpec, target: Target, sizes: Blocking) -> Options:
 
 
 def _packed_nc(spec: MatmulSpec, target: Target, sizes: Blocking) -> Options:
+    spec, sizes = parts.inside(spec, sizes)
     if spec.has_rows or _is_fixed(spec):
         return ()
     return [(even(int(spec.n), max(int(sizes.nc * share), 1), sizes.nr),) for share in _SHARES]
@@ -251,6 +254,16 @@ def _parts(spec: MatmulSpec, target: Target, sizes: Blocking) -> Options:
     return [(each,) for each in parts.options(spec, target)]
 
 
+def _exchanged(spec: MatmulSpec, target: Target, sizes: Blocking) -> Options:
+    return [(0,), (1,)] if sizes.parts == 1 and exchange.may(spec, target) else ()
+
+
+def _exchanged_sizes(spec: MatmulSpec, target: Target, sizes: Blocking) -> Blocking:
+    """The model's, of the product or of its transpose."""
+    inner, _ = parts.inside(spec, sizes)
+    return replace(blocking.packed_blocking(inner, target), exchanged=sizes.exchanged, threads=sizes.threads)
+
+
 def both_loops(spec: MatmulSpec, sizes: Blocking) -> bool:
     """Whether there are loops over rows and over columns of register tiles, so that either can be the outer one."""
     if spec.dynamic:
@@ -303,11 +316,12 @@ LOWERED = ("unroll", "ahead", "rows_ahead", "past_l1", "images", "across")
 """The sizes that the lowering of a function goes by."""
 ORDERS = ("order", "nest")
 """The choices that are orders of loops, and no sizes."""
-FIXED = (*ORDERS, "parts")
-"""The choices that are no knobs: a schedule's text leaves orders open as alternatives, and how K is split not at all."""
+FIXED = (*ORDERS, "parts", "exchanged")
+"""The choices that are no knobs: a schedule's text leaves orders open as alternatives, and which product is computed not at all."""
 _UNROLL, _ORDER = Axis(("unroll",), _unroll, minor=True), Axis(("order",), _order, minor=True)
 _ACROSS = Axis(("across",), _across, minor=True)
 _PARTS = Axis(("parts",), _parts, lambda spec, target, sizes: parts.fitted(spec, sizes), minor=True)
+_EXCHANGED = Axis(("exchanged",), _exchanged, _exchanged_sizes, minor=True, ranked=False)
 _IN_PLACE = Axis(("ahead",), prefetching.in_place, minor=True)
 _ROWS_AHEAD = Axis(("rows_ahead",), prefetching.rows_ahead, minor=True)
 PACKED = (
@@ -324,6 +338,7 @@ PACKED = (
     Axis(("images",), lambda spec, target, sizes: (), minor=True, ranked=False),
     _ACROSS,
     _PARTS,
+    _EXCHANGED,
 )
 """The axes of `packed`. Where B comes packed, its panels are as the model has them: kernels of every M share them."""
 _ROWS = Axis(("mr", "nr"), _unpacked_tile)
