@@ -2,6 +2,7 @@
 
 #include "Tilewright/TransformOps/TilewrightTransformOps.h"
 
+#include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/Dialect/Linalg/IR/Linalg.h"
 #include "mlir/Dialect/Linalg/Transforms/Transforms.h"
@@ -76,6 +77,11 @@ static Value exchanged(RewriterBase &rewriter, linalg::LinalgOp product, Value a
   rewriter.replaceAllUsesWith(second, newFirst);
   rewriter.replaceAllUsesWith(first, newSecond);
   body->eraseArguments(2, 2);
+  // The first factor stays that of the first input: a contraction has its operands in this order.
+  for (auto multiply : body->getOps<arith::MulIOp>()) {
+    Value lhs = multiply.getLhs(), rhs = multiply.getRhs();
+    rewriter.modifyOpInPlace(multiply, [&] { multiply->setOperands({rhs, lhs}); });
+  }
   return generic.getResult(0);
 }
 

@@ -225,7 +225,8 @@ def packed(spec: MatmulSpec, target: Target, blocking: Blocking) -> ir.Module:
             fills = row_blocks.fills(script) if whole.has_rows else None
             _write_sums(script.functions, spec, looped=looped, fills=fills, split=not lone)
             if staged:
-                staged_sums.write(script, result, p.nc, target.lanes(spec.acc_type))
+                lanes = target.lanes(spec.acc_type)
+                staged_sums.write(script, result, p.nc, lanes, rows=lanes if sizes.exchanged else 1)
             if whole.has_rows:  # What was filled is followed through ops on tensors, and not into loops.
                 row_blocks.finish(script, target.lanes(spec.c_type))
         else:

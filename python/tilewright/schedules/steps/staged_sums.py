@@ -62,15 +62,17 @@ def _forget_whole() -> None:
     tensor.apply_patterns_tensor_fold_tensor_empty()
 
 
-def write(script: steps.Script, spec: MatmulSpec, columns: int, lanes: int) -> None:
+def write(script: steps.Script, spec: MatmulSpec, columns: int, lanes: int, *, rows: int = 1) -> None:
     """Copies blocks of sums to C, and of a C that is added to from there, row by row in vectors of `lanes` elements.
+
+    What is done to the sums meanwhile is done to so many `rows` at once, of which vectors are transposed where C is.
 
     Before: ``C[ic:ic+mc, jc:jc+nc] = S``. After::
 
         for i in 0..mc: for j in 0..nc step lanes: C[ic+i, jc+j:jc+j+lanes] = S[i, j:j+lanes]
     """
     if spec.fused:
-        _finish(script, columns, lanes)
+        _finish(script, rows, columns, lanes)
         return
     for copy in steps.split(steps.match(script.functions, "linalg.copy"), 1 + bool(spec.beta)):
         row, _ = steps.tile(copy, [1, 0])
@@ -80,17 +82,17 @@ def write(script: steps.Script, spec: MatmulSpec, columns: int, lanes: int) -> N
     steps.vectorize(steps.match(script.functions, "linalg.copy"))
 
 
-def _finish(script: steps.Script, columns: int, lanes: int) -> None:
-    """Does what is done to the sums of a block, row by row, in vectors of `lanes` elements of its `columns`.
+def _finish(script: steps.Script, rows: int, columns: int, lanes: int) -> None:
+    """Does what is done to the sums of a block, `rows` at a time, in vectors of `lanes` elements of its `columns`.
 
     Before: ``C[ic:ic+mc, jc:jc+nc] = f(S)``. After::
 
         for i in 0..mc: for j in 0..nc step lanes: C[ic+i, jc+j:jc+j+lanes] = f(S[i, j:j+lanes])
     """
-    op, _ = steps.tile(steps.match_marked(script.functions, steps.EPILOGUE), [1, 0])
+    op, _ = steps.tile(steps.match_marked(script.functions, steps.EPILOGUE), [rows, 0])
     if lanes < columns:
         op, _ = steps.tile(op, [0, lanes])
     steps.clean(script.functions)
-    write = steps.vectorize_epilogue(steps.match_marked(script.functions, steps.EPILOGUE), (1, lanes))
+    write = steps.vectorize_epilogue(steps.match_marked(script.functions, steps.EPILOGUE), (rows, lanes))
     steps.split_full_write(write)
     steps.clean(script.functions)
