@@ -301,10 +301,12 @@ def _whole_tile_blocking(spec: MatmulSpec, target: Target) -> Blocking:
     mr, nr = _packed_tile(spec, target, _MANY_ROWS if spec.b_packed or in_rows else spec.m)
     product, caches = _in_tiles(spec, target)
     kc, nc = product.k if spec.fused and not product.finished else None, product.n if spec.has_rows else None
+    mr = tile_blocks.rows_read_at_once(product, caches, mr)
     tile = mr, nr * spec.products
     block = tile_blocks.choose(replace(product, m=_MANY_TILE_ROWS) if same else product, caches, tile, nc=nc, kc=kc)
     if same:
         mr, _ = _packed_tile(spec, target, spec.m, nr=nr)
+        mr = tile_blocks.rows_read_at_once(product, caches, mr)
         nc = block.nc if spec.b_packed else nc
         block = tile_blocks.choose(product, caches, (mr, nr * spec.products), nc=nc, kc=block.kc)
     block = tile_blocks.even_rows(product, caches, block, nc=nc, kc=block.kc)

@@ -72,6 +72,8 @@ _HIDDEN, _FEW_PANELS = 0.85, 4
 """Of the products of a few panels of A, all that there are, with a packed panel of B the share in which the next one comes from memory; and
 how many are few. Measured on Emerald Rapids (2026-11-28), one block of all rows and blocks of a tile's, in GFLOP/s: bf16 128 x 3072 x 768
 421 and 284, u8 by i8 128 x 768 x 3072 2034 and 1533, 64 x 4096 x 4096 860 and 691."""
+_STREAMS = 2 * AMX_ROWS
+"""Rows of a tile that are read where they lie, each from another page of memory."""
 _LEAST_ROWS = 9
 """Of a tile register: fewer are no more than one register has where there are two."""
 _UNITS = (1, 2, 4, 8, 12, 16, 20, 24, 32)
@@ -371,6 +373,17 @@ def choose(
     ]
     fitting = [each for each in found if holds(product, each, caches)]
     return min(fitting or found, key=lambda each: cycles(product, each, caches))
+
+
+def rows_read_at_once(product: Product, caches: Caches, rows: int) -> int:
+    """`rows` of a register tile, or fewer where A may be read where it lies, from beyond L2: hardware foresees the lines of so many only.
+
+    Measured on one core of a virtual Granite Rapids (2026-11-30), some 80 products by up to 64 columns, in time over the best, with 16, 32,
+    48, 64 and 96 rows: bf16 4608 x 16 x 4096 1.04, 1.00, 2.6, 4.0, 2.6; 3072 x 16 x 2048 1.01, 1.00, 1.7, 1.7, 2.1; 6144 x 8 x 2048 2.2,
+    1.00, 2.5, 1.3, 2.6; u8 by i8 6144 x 16 x 6144 1.18, 1.00, 2.5, 3.9, 2.4; with 3 MiB of A 1.0 to 1.1, whatever the rows.
+    """
+    far = product.m * product.k * product.element > caches.l2
+    return min(rows, _STREAMS) if product.a_fits and far else rows
 
 
 def even_rows(product: Product, caches: Caches, block: Blocking, *, nc: int | None, kc: int) -> Blocking:
