@@ -299,13 +299,12 @@ def sized(
     threads = threads if chosen.threaded else 1
     one = Blocking(mr=1, nr=1, mc=1, nc=1, kc=1).replaced(overrides or {})
     _check_lowered(name, overrides or {})
-    how = {
-        "parts": _parts(name, spec, target, overrides or {}, whole=typical),
-        "exchanged": _exchanged(name, spec, target, overrides or {}),
-    }
+    exchanged = _exchanged(name, spec, target, overrides or {})
+    split = 1 if exchanged else _parts(name, spec, target, overrides or {}, whole=typical)
+    how = {"parts": split, "exchanged": exchanged}
     each, _ = parts.inside(spec, replace(one, **how))
     model = (typical and chosen.typical) or chosen.sizes
-    sizes = chosen.shared(model(each, target), each, target, parts.sharing(spec, how["parts"], threads))
+    sizes = chosen.shared(model(each, target), each, target, parts.sharing(spec, split, threads))
     sizes = replace(sizes, **how)
     found = blocking.overridden(sizes, overrides or {}, spec)
     if found.threads != sizes.threads:

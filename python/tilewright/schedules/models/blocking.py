@@ -322,7 +322,8 @@ def _in_tiles(spec: MatmulSpec, target: Target) -> tuple[tile_blocks.Product, ti
     fits = lone_panel.may_read_a(spec, target)
     nbytes, turned = panel_bytes(spec, target), spec.b_transposed
     apart = finishing.may(spec) and spec.products == 1
-    product = tile_blocks.Product(m, n * spec.products, k, nbytes, step, spec.b_packed, fits, turned, apart)
+    registers = isinstance(spec, exchange.Transpose)
+    product = tile_blocks.Product(m, n * spec.products, k, nbytes, step, spec.b_packed, fits, turned, apart, registers)
     return product, tile_blocks.Caches(target.l1.bytes, target.l2.bytes)
 
 

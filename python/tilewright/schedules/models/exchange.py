@@ -8,9 +8,9 @@ transposed in registers before they are written.
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, fields, replace
 
-from tilewright.entries import Epilogue, Operand, converting
+from tilewright.entries import Epilogue, Operand
 from tilewright.schedules.models import lone_panel
 from tilewright.spec import MatmulSpec
 from tilewright.targets.base import Target
@@ -35,13 +35,29 @@ def cycles(spec: MatmulSpec) -> float:
     return spec.m * spec.n * spec.acc_type.bytes / 1024 * _TURN_CYCLES
 
 
-def turned(spec: MatmulSpec) -> MatmulSpec:
-    """The spec of the transpose, of which something is always done to the sums: they are transposed."""
+@dataclass(frozen=True, slots=True)
+class Transpose(MatmulSpec):
+    """The spec of the transpose of a product, of which something is always done to the sums: they are transposed."""
+
+    @property
+    def fused(self) -> bool:
+        """Always."""
+        return True
+
+    @property
+    def plain_sums(self) -> MatmulSpec:
+        """The spec of the sums as they are."""
+        known = {each.name: getattr(self, each.name) for each in fields(self)}
+        return MatmulSpec(**{**known, "epilogue": (), "c": self.acc, "alpha": 1, "beta": 0})
+
+
+def turned(spec: MatmulSpec) -> Transpose:
+    """The spec of the transpose."""
+    known = {each.name: getattr(spec, each.name) for each in fields(spec)}
     layout = "".join("t" if stored == "n" else "n" for stored in reversed(spec.layout))
-    entries = tuple(map(_turned_entry, spec.epilogue)) or (converting(str(spec.c)),)
-    return replace(
-        spec, m=spec.n, n=spec.m, a=str(spec.b), b=spec.a, layout=layout, epilogue=entries, c=spec.c, acc=spec.acc
-    )
+    entries = tuple(map(_turned_entry, spec.epilogue))
+    exchanged = {"m": spec.n, "n": spec.m, "a": spec.b, "b": spec.a, "layout": layout, "epilogue": entries}
+    return Transpose(**{**known, **exchanged})
 
 
 def _turned_entry(entry: Epilogue) -> Epilogue:

@@ -98,6 +98,7 @@ class Product:
         a_fits: Whether rows of A are stored as panels have them, so that A can be read where it lies.
         b_turned: Whether B is stored column after column.
         finished: Whether something is done to the sums, which wait in scratch where K is more than one slice.
+        whole_rows: Whether a register tile has all the rows of its tile registers, whose sums are transposed then.
     """
 
     m: int
@@ -109,6 +110,7 @@ class Product:
     a_fits: bool = False
     b_turned: bool = False
     finished: bool = False
+    whole_rows: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -383,19 +385,24 @@ def rows_read_at_once(product: Product, caches: Caches, rows: int) -> int:
     1.00, 2.5, 1.3, 2.6; u8 by i8 6144 x 16 x 6144 1.18, 1.00, 2.5, 3.9, 2.4; with 3 MiB of A 1.0 to 1.1, whatever the rows.
     """
     far = product.m * product.k * product.element > caches.l2
-    return min(rows, _STREAMS) if product.a_fits and far else rows
+    return min(rows, _STREAMS) if product.whole_rows or (product.a_fits and far) else rows
 
 
 def even_rows(product: Product, caches: Caches, block: Blocking, *, nc: int | None, kc: int) -> Blocking:
-    """`block`, or one with fewer rows in each of as many tile registers, which divide M, if that is faster: A may be read where it lies.
+    """`block`, or one with fewer rows in each of as many tile registers, or fewer of these, which divide M, if that is faster: A may be
+    read where it lies.
 
     Measured on one core of a virtual Granite Rapids (2026-11-30), times the speed of 32 rows, B packed: bf16 196 x 256 x 1024, of 28 rows,
     1.09, 784 x 128 x 512 1.19, 48 x 768 x 768, of 24, 1.10, 18 x 1024 x 1024 1.09; u8 by i8 1.21, 1.08, 1.10, 1.08.
     """
     if not product.a_fits or product.m % block.mr == 0:
         return block
-    tiles_down = ceil_div(block.mr, AMX_ROWS)
-    rows = [each * tiles_down for each in range(_LEAST_ROWS, AMX_ROWS) if product.m % (each * tiles_down) == 0]
+    unit = AMX_ROWS if product.whole_rows else 1
+    rows = [
+        each
+        for each in range(max(unit, _LEAST_ROWS), block.mr, unit)
+        if product.m % each == 0 and each % ceil_div(each, AMX_ROWS) == 0
+    ]
     found = [choose(product, caches, (each, block.nr), nc=nc, kc=kc) for each in rows]
     return min((block, *found), key=lambda each: cycles(product, each, caches))
 
