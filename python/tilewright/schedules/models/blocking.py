@@ -300,7 +300,8 @@ def _whole_tile_blocking(spec: MatmulSpec, target: Target) -> Blocking:
     in_rows = spec.deterministic and spec.has_rows
     mr, nr = _packed_tile(spec, target, _MANY_ROWS if spec.b_packed or in_rows else spec.m)
     product, caches = _in_tiles(spec, target)
-    kc, nc = product.k if spec.fused and not product.finished else None, product.n if spec.has_rows else None
+    whole = product.whole_rows or (spec.fused and not product.finished)
+    kc, nc = product.k if whole else None, product.n if spec.has_rows else None
     mr = tile_blocks.rows_read_at_once(product, caches, mr)
     tile = mr, nr * spec.products
     block = tile_blocks.choose(replace(product, m=_MANY_TILE_ROWS) if same else product, caches, tile, nc=nc, kc=kc)
