@@ -278,6 +278,8 @@ def _tile_blocking(spec: MatmulSpec, target: Target) -> Blocking:
 
     What is not to depend on M is chosen for many rows: nr, nc and kc where B comes packed, kc of a deterministic product.
     """
+    if isinstance(spec, exchange.Transpose):
+        return _transpose_blocking(spec, target)
     if spec.products > 1 and finishing.may(spec):
         return _of_several(spec, target)
     return _whole_tile_blocking(spec, target)
@@ -294,14 +296,25 @@ def _of_several(spec: MatmulSpec, target: Target) -> Blocking:
     return each if apart < tile_blocks.cycles(_in_tiles(spec, target)[0], wide, caches) else together
 
 
+def _transpose_blocking(spec: exchange.Transpose, target: Target) -> Blocking:
+    """The sizes where the transpose is computed: rows are read where they lie, whole and in whole tile registers."""
+    product, caches = _in_tiles(spec, target)
+    found = [
+        tile_blocks.choose(product, caches, (down * tiles.AMX_ROWS, across * tiles.AMX_ROWS), kc=product.k)
+        for down, across in tiles.blocks()
+        if down * tiles.AMX_ROWS <= tile_blocks.STREAMS and product.m % (down * tiles.AMX_ROWS) == 0
+    ]
+    block = min(found, key=lambda each: tile_blocks.cycles(product, each, caches))
+    return replace(block, past_l1=tile_blocks.past_l1(product, block, caches))
+
+
 def _whole_tile_blocking(spec: MatmulSpec, target: Target) -> Blocking:
     """The same, of one nest."""
     same = spec.b_packed or spec.deterministic
     in_rows = spec.deterministic and spec.has_rows
     mr, nr = _packed_tile(spec, target, _MANY_ROWS if spec.b_packed or in_rows else spec.m)
     product, caches = _in_tiles(spec, target)
-    whole = product.whole_rows or (spec.fused and not product.finished)
-    kc, nc = product.k if whole else None, product.n if spec.has_rows else None
+    kc, nc = product.k if spec.fused and not product.finished else None, product.n if spec.has_rows else None
     mr = tile_blocks.rows_read_at_once(product, caches, mr)
     tile = mr, nr * spec.products
     block = tile_blocks.choose(replace(product, m=_MANY_TILE_ROWS) if same else product, caches, tile, nc=nc, kc=kc)
@@ -323,16 +336,15 @@ def _in_tiles(spec: MatmulSpec, target: Target) -> tuple[tile_blocks.Product, ti
     fits = lone_panel.may_read_a(spec, target)
     nbytes, turned = panel_bytes(spec, target), spec.b_transposed
     apart = finishing.may(spec) and spec.products == 1
-    registers = isinstance(spec, exchange.Transpose)
-    product = tile_blocks.Product(m, n * spec.products, k, nbytes, step, spec.b_packed, fits, turned, apart, registers)
+    product = tile_blocks.Product(m, n * spec.products, k, nbytes, step, spec.b_packed, fits, turned, apart)
     return product, tile_blocks.Caches(target.l1.bytes, target.l2.bytes)
 
 
 def exchange_pays(spec: MatmulSpec, target: Target) -> bool:
     """Whether the transpose is faster, where tile registers multiply."""
     other = exchange.turned(spec)
-    ways = [(each, _whole_tile_blocking(each, target), *_in_tiles(each, target)) for each in (spec, other)]
-    plain, transposed = (tile_blocks.cycles(product, sizes, caches) for _, sizes, product, caches in ways)
+    ways = [(_tile_blocking(each, target), *_in_tiles(each, target)) for each in (spec, other)]
+    plain, transposed = (tile_blocks.cycles(product, sizes, caches) for sizes, product, caches in ways)
     return transposed + exchange.cycles(spec) < plain
 
 

@@ -72,7 +72,7 @@ _HIDDEN, _FEW_PANELS = 0.85, 4
 """Of the products of a few panels of A, all that there are, with a packed panel of B the share in which the next one comes from memory; and
 how many are few. Measured on Emerald Rapids (2026-11-28), one block of all rows and blocks of a tile's, in GFLOP/s: bf16 128 x 3072 x 768
 421 and 284, u8 by i8 128 x 768 x 3072 2034 and 1533, 64 x 4096 x 4096 860 and 691."""
-_STREAMS = 2 * AMX_ROWS
+STREAMS = 2 * AMX_ROWS
 """Rows of a tile that are read where they lie, each from another page of memory."""
 _LEAST_ROWS = 9
 """Of a tile register: fewer are no more than one register has where there are two."""
@@ -98,7 +98,6 @@ class Product:
         a_fits: Whether rows of A are stored as panels have them, so that A can be read where it lies.
         b_turned: Whether B is stored column after column.
         finished: Whether something is done to the sums, which wait in scratch where K is more than one slice.
-        whole_rows: Whether a register tile has all the rows of its tile registers, whose sums are transposed then.
     """
 
     m: int
@@ -110,7 +109,6 @@ class Product:
     a_fits: bool = False
     b_turned: bool = False
     finished: bool = False
-    whole_rows: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -385,7 +383,7 @@ def rows_read_at_once(product: Product, caches: Caches, rows: int) -> int:
     1.00, 2.5, 1.3, 2.6; u8 by i8 6144 x 16 x 6144 1.18, 1.00, 2.5, 3.9, 2.4; with 3 MiB of A 1.0 to 1.1, whatever the rows.
     """
     far = product.m * product.k * product.element > caches.l2
-    return min(rows, _STREAMS) if product.whole_rows or (product.a_fits and far) else rows
+    return min(rows, STREAMS) if product.a_fits and far else rows
 
 
 def even_rows(product: Product, caches: Caches, block: Blocking, *, nc: int | None, kc: int) -> Blocking:
@@ -397,12 +395,7 @@ def even_rows(product: Product, caches: Caches, block: Blocking, *, nc: int | No
     """
     if not product.a_fits or product.m % block.mr == 0:
         return block
-    unit = AMX_ROWS if product.whole_rows else 1
-    rows = [
-        each
-        for each in range(max(unit, _LEAST_ROWS), block.mr, unit)
-        if product.m % each == 0 and each % ceil_div(each, AMX_ROWS) == 0
-    ]
+    rows = [each for each in range(_LEAST_ROWS, block.mr) if product.m % each == 0 and each % ceil_div(each, AMX_ROWS) == 0]
     found = [choose(product, caches, (each, block.nr), nc=nc, kc=kc) for each in rows]
     return min((block, *found), key=lambda each: cycles(product, each, caches))
 
