@@ -8,7 +8,7 @@ cost the bytes that they move, each from the level of the memory that holds it. 
 from __future__ import annotations
 
 from tilewright.schedules import select
-from tilewright.schedules.models import register_tiles, space
+from tilewright.schedules.models import parts, register_tiles, space
 from tilewright.schedules.models.blocking import Blocking, ceil_div
 from tilewright.spec import MatmulSpec
 from tilewright.targets.base import Target
@@ -23,6 +23,8 @@ _SEEN = 0.5
 
 def cycles(spec: MatmulSpec, target: Target, name: str, sizes: Blocking) -> float:
     """What a product under strategy `name` with some sizes costs, in cycles of one core."""
+    if sizes.exchanged:
+        spec, sizes = parts.inside(spec, sizes)
     dot = target.dots(*spec.multiplied)[0 if select.is_in_panels(name) else -1]
     m, n, k = max(int(spec.m), 1), max(int(spec.n), 1), max(int(spec.k), 1)
     bytes_ = _moved(spec, target, name, sizes)

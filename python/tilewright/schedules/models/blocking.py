@@ -350,6 +350,9 @@ def exchange_pays(spec: MatmulSpec, target: Target) -> bool:
 
 def tile_loads(spec: MatmulSpec, target: Target, sizes: Blocking) -> dict[str, dict[str, int]]:
     """By operand, how many tiles strategy `packed` loads from L1, L2 and beyond, where tile registers multiply."""
+    if sizes.exchanged:
+        found = tile_loads(exchange.turned(spec), target, replace(sizes, exchanged=0))
+        return {"A": found["B"], "B": found["A"], "C": found["C"]}
     # Several products have one nest, or one each.
     one, nests = (spec.plain_sums, spec.products) if finishing.is_apart(spec, sizes) else (spec, 1)
     product, caches = _in_tiles(one, target)

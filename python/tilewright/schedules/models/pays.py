@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from types import MappingProxyType
 
-from tilewright.schedules.models import blocking, few_columns, register_tiles, streamed_blocks
+from tilewright.schedules.models import blocking, exchange, few_columns, register_tiles, streamed_blocks
 from tilewright.schedules.models.blocking import Blocking
 from tilewright.schedules.models.sizes import held_bytes
 from tilewright.spec import MatmulSpec
@@ -96,6 +96,11 @@ core of a virtual Granite Rapids (2026-11-30), the time of vectors along K over 
 256 x 256 0.90, 1.30, 1.72, 3.6, 7.5 and 8.0, 1024 x 1024 0.94, 1.34, 1.50, 2.5, 3.9 and 4.3, 768 x 3072 0.42, 0.61, 0.75, 1.77, 2.9 and
 3.4, 4096 x 4096 0.57, 0.92, 1.07, 1.92, 2.2 and 3.0; u8 by i8 8, 12, 16, 32 and 64 rows by 256 x 256 1.16, 1.55, 2.1, 3.3 and 4.1, 1024 x
 1024 0.75, 0.92, 1.22, 1.81 and 2.4, 3072 x 768 0.45, 0.71, 0.71, 1.06 and 1.76, 4096 x 4096 0.77, 1.12, 1.27, 1.08 and 1.49."""
+_ROWS_BEFORE_EXCHANGE = MappingProxyType({2: 2, 4: 3})
+"""The same where the transpose can be computed, which packs A alone. Measured there, the time of vectors along K over that of the
+transpose: bf16 2, 3, 4 and 6 rows by 256 x 256 1.1, 2.3, 3.0 and 3.8, 1024 x 1024 0.96, 1.32, 1.52 and 2.2, 768 x 3072 0.86, 0.98, 1.12 and
+1.68, 4096 x 4096 1.0, 1.09, 1.45 and 1.59; u8 by i8 4, 6, 8 and 12 rows by 256 x 256 1.09, 1.51, 1.9 and 2.2, 1024 x 1024 1.28, 1.41, 1.78
+and 3.4, 3072 x 768 0.87, 1.19, 1.39 and 1.81, 4096 x 4096 1.03, 1.18, 1.29 and 1.58."""
 _MANY_ROWS_ALONG_K, _ROWS_A_STEP = 512, 4
 """The same, and rows for each step over K, where a block of several sums is added up at a time. Measured on Zen 4, times the speed of
 packed: f32 16 x 64 x 64 0.97, 64 x 256 x 256 1.03, 128 x 512 x 512 1.02, 256 x 1024 x 1024 1.11, 64 x 4096 x 4096 1.35; f64 16 x 64 x 64
@@ -187,6 +192,8 @@ def most_along_k(spec: MatmulSpec, target: Target) -> int:
     near = spec.m * spec.k * spec.a_type.bytes <= target.l2.bytes * share
     if spec.prologue_b:
         return min(_ROWS_OF_COMPUTED_B[spec.b_stored.kind == "float"], spec.k // (2 * lanes))
+    if usual.is_tile and exchange.may(spec, target):
+        return _ROWS_BEFORE_EXCHANGE[usual.depth]
     if usual.is_tile:
         rows, vectors = _ROWS_BEFORE_TURNED_TILES[usual.depth]
         return min(rows, spec.k // (vectors * lanes))

@@ -14,7 +14,16 @@ from math import factorial
 from typing import Any, Generic, TypeVar, cast
 
 from tilewright.dims import Dim, Extent
-from tilewright.schedules.models import blocking, exchange, finishing, parts, prefetching, register_tiles, strips_of_a, tiles
+from tilewright.schedules.models import (
+    blocking,
+    exchange,
+    finishing,
+    parts,
+    prefetching,
+    register_tiles,
+    strips_of_a,
+    tiles,
+)
 from tilewright.schedules.models.blocking import Blocking, ceil_div, even
 from tilewright.spec import MatmulSpec
 from tilewright.targets.base import Target

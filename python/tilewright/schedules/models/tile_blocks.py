@@ -395,7 +395,9 @@ def even_rows(product: Product, caches: Caches, block: Blocking, *, nc: int | No
     """
     if not product.a_fits or product.m % block.mr == 0:
         return block
-    rows = [each for each in range(_LEAST_ROWS, block.mr) if product.m % each == 0 and each % ceil_div(each, AMX_ROWS) == 0]
+    rows = [
+        each for each in range(_LEAST_ROWS, block.mr) if product.m % each == 0 and each % ceil_div(each, AMX_ROWS) == 0
+    ]
     found = [choose(product, caches, (each, block.nr), nc=nc, kc=kc) for each in rows]
     return min((block, *found), key=lambda each: cycles(product, each, caches))
 
