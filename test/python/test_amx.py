@@ -260,6 +260,20 @@ def test_sums_wait_where_their_rows_are_in_sets_of_their_own(tmp_path, emulator,
     assert not counts or counts["crowded"] == 0
 
 
+@pytest.mark.parametrize("threads", [1, 2])
+@pytest.mark.parametrize("sizes", [{}, {"mr": 16, "mc": 16, "nr": 48}, {"kc": 128, "mc": 64}], ids=["", "wide", "sliced"])
+@pytest.mark.parametrize("shape", [(33, 96, 256), (5, 64, 192), (64, 160, 320)])
+@pytest.mark.parametrize(("types", "c"), [("bf16", None), ("bf16", "bf16"), ("u8,i8", None), ("i8,u8", None), ("i8", None)])
+def test_operands_exchanged(tmp_path, emulator, types, c, shape, sizes, threads):
+    a, b, full, _ = TYPES[types]
+    m, n, k = shape
+    spec = tw.MatmulSpec(m, n, k, a=a, b=b, c=c or full, layout="nt")
+    operands = uniform(spec)
+    kernel = amx.build_kernel(tmp_path, spec, amx.target(), "packed", {"exchanged": 1, **sizes}, threads=threads)
+    result, _ = amx.run(tmp_path, emulator, kernel, spec, operands)
+    assert_right(spec, operands, result)
+
+
 _OPERATORS = (
     amx.AS_HOST
     + """

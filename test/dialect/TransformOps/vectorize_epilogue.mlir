@@ -93,3 +93,37 @@ module attributes {transform.with_named_sequence} {
     transform.yield
   }
 }
+
+// -----
+
+// Where the result is the transpose, the tile is transposed in registers, and all else is done in the order of the result.
+#id = affine_map<(m, n) -> (m, n)>
+#first = affine_map<(m, n) -> (m)>
+#swapped = affine_map<(m, n) -> (n, m)>
+module attributes {transform.with_named_sequence} {
+  // CHECK-DAG: #[[ROW:[a-z0-9]+]] = affine_map<(d0) -> (0, d0)>
+  // CHECK-LABEL: func.func @transposed
+  // CHECK-SAME: %[[TILE:[a-z0-9]+]]: tensor<32x16xf32>, %[[BIAS:[a-z0-9]+]]: tensor<?xf32>
+  // CHECK: %[[V:.*]] = vector.transfer_read %[[TILE]]{{.*}}in_bounds = [true, true]{{.*}} vector<32x16xf32>
+  // CHECK-COUNT-128: vector.shuffle
+  // CHECK: vector.transfer_read %[[BIAS]]{{.*}}in_bounds = [true, false], permutation_map = #[[ROW]]{{.*}} vector<16x32xf32>
+  // CHECK: arith.addf {{.*}} : vector<16x32xf32>
+  // CHECK: vector.transfer_write %{{.*}} : vector<16x32xf32>, tensor<?x?xf32>
+  func.func @transposed(%tile: tensor<32x16xf32>, %bias: tensor<?xf32>, %c: tensor<?x?xf32>,
+                        %m: index, %n: index) -> tensor<?x?xf32> {
+    %part = tensor.extract_slice %tile[0, 0] [%m, %n] [1, 1] : tensor<32x16xf32> to tensor<?x?xf32>
+    %r = linalg.generic {indexing_maps = [#id, #first, #swapped], iterator_types = ["parallel", "parallel"]}
+      ins(%part, %bias : tensor<?x?xf32>, tensor<?xf32>) outs(%c : tensor<?x?xf32>) {
+    ^bb0(%x: f32, %b: f32, %former: f32):
+      %1 = arith.addf %x, %b : f32
+      linalg.yield %1 : f32
+    } -> tensor<?x?xf32>
+    return %r : tensor<?x?xf32>
+  }
+
+  transform.named_sequence @__transform_main(%root: !transform.any_op {transform.readonly}) {
+    %g = transform.structured.match ops{["linalg.generic"]} in %root : (!transform.any_op) -> !transform.any_op
+    %w = transform.tilewright.vectorize_epilogue %g : (!transform.any_op) -> !transform.any_op
+    transform.yield
+  }
+}

@@ -98,9 +98,9 @@ core of a virtual Granite Rapids (2026-11-30), the time of vectors along K over 
 1024 0.75, 0.92, 1.22, 1.81 and 2.4, 3072 x 768 0.45, 0.71, 0.71, 1.06 and 1.76, 4096 x 4096 0.77, 1.12, 1.27, 1.08 and 1.49."""
 _ROWS_BEFORE_EXCHANGE = MappingProxyType({2: 2, 4: 3})
 """The same where the transpose can be computed, which packs A alone. Measured there, the time of vectors along K over that of the
-transpose: bf16 2, 3, 4 and 6 rows by 256 x 256 1.1, 2.3, 3.0 and 3.8, 1024 x 1024 0.96, 1.32, 1.52 and 2.2, 768 x 3072 0.86, 0.98, 1.12 and
-1.68, 4096 x 4096 1.0, 1.09, 1.45 and 1.59; u8 by i8 4, 6, 8 and 12 rows by 256 x 256 1.09, 1.51, 1.9 and 2.2, 1024 x 1024 1.28, 1.41, 1.78
-and 3.4, 3072 x 768 0.87, 1.19, 1.39 and 1.81, 4096 x 4096 1.03, 1.18, 1.29 and 1.58."""
+transpose: bf16 2, 3, 4 and 6 rows by 256 x 256 2.1, 2.4, 3.4 and 4.4, 1024 x 1024 1.10, 1.63, 1.85 and 2.6, 768 x 3072 0.95, 1.00, 1.12 and
+1.74, 4096 x 4096 1.02, 0.95, 0.94 and 1.62; u8 by i8 3, 4, 6 and 8 rows by 256 x 256 1.05, 1.23, 1.66 and 2.2, 1024 x 1024 1.02, 1.28, 1.71
+and 2.1, 3072 x 768 0.91, 0.94, 1.40 and 1.47, 4096 x 4096 0.93, 0.94, 1.17 and 1.20."""
 _MANY_ROWS_ALONG_K, _ROWS_A_STEP = 512, 4
 """The same, and rows for each step over K, where a block of several sums is added up at a time. Measured on Zen 4, times the speed of
 packed: f32 16 x 64 x 64 0.97, 64 x 256 x 256 1.03, 128 x 512 x 512 1.02, 256 x 1024 x 1024 1.11, 64 x 4096 x 4096 1.35; f64 16 x 64 x 64
