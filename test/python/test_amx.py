@@ -261,9 +261,13 @@ def test_sums_wait_where_their_rows_are_in_sets_of_their_own(tmp_path, emulator,
 
 
 @pytest.mark.parametrize("threads", [1, 2])
-@pytest.mark.parametrize("sizes", [{}, {"mr": 16, "mc": 16, "nr": 48}, {"kc": 128, "mc": 64}], ids=["", "wide", "sliced"])
+@pytest.mark.parametrize(
+    "sizes", [{}, {"mr": 16, "mc": 16, "nr": 48}, {"kc": 128, "mc": 64}], ids=["", "wide", "sliced"]
+)
 @pytest.mark.parametrize("shape", [(33, 96, 256), (5, 64, 192), (64, 160, 320)])
-@pytest.mark.parametrize(("types", "c"), [("bf16", None), ("bf16", "bf16"), ("u8,i8", None), ("i8,u8", None), ("i8", None)])
+@pytest.mark.parametrize(
+    ("types", "c"), [("bf16", None), ("bf16", "bf16"), ("u8,i8", None), ("i8,u8", None), ("i8", None)]
+)
 def test_operands_exchanged(tmp_path, emulator, types, c, shape, sizes, threads):
     a, b, full, _ = TYPES[types]
     m, n, k = shape

@@ -10,19 +10,25 @@ from tilewright.emit import stages
 from tilewright.runtime.trial import Trial
 from tilewright.schedules import make, select
 from tilewright.schedules.models import blocking, exchange, parts, space, tile_blocks
+from tilewright.schedules.models.blocking import Blocking
 from tilewright.schedules.models.tile_blocks import Caches, Product
 
 TARGET = tw.targets.get("graniterapids")
 BATCH = tw.MatmulSpec(64, 1024, 1024, a="bf16", c="f32", layout="nt")
 
 
+def packed(spec: tw.MatmulSpec, given: dict[str, int] | None = None) -> Blocking:
+    return select.sized("packed", spec, TARGET, given).parameters
+
+
 @pytest.mark.parametrize("rows", [3, 16, 64, 128])
 @pytest.mark.parametrize(("a", "b"), [("bf16", "bf16"), ("u8", "i8")])
 def test_few_rows_by_weights_as_torch_has_them_are_exchanged(rows, a, b):
     spec = tw.MatmulSpec(rows + (a == "u8"), 1024, 1024, a=a, b=b, layout="nt")
-    chosen = make.make(spec, TARGET)
-    assert (chosen.name, chosen.parameters.exchanged) == ("packed", 1)
-    assert chosen.parameters.kc == spec.k and chosen.parameters.mc == chosen.parameters.mr
+    chosen = select.choose(spec, TARGET)
+    assert (chosen.strategy, chosen.parameters.exchanged) == ("packed", 1)
+    assert chosen.parameters.kc == spec.k
+    assert chosen.parameters.mc == chosen.parameters.mr
 
 
 @pytest.mark.parametrize(
@@ -47,7 +53,7 @@ def test_few_rows_by_weights_as_torch_has_them_are_exchanged(rows, a, b):
 def test_others_are_not_and_a_schedule_that_asks_for_it_is_refused(changes):
     spec = replace(BATCH, **{"b": "bf16", **changes})
     assert not exchange.may(spec, TARGET)
-    assert not make.make(spec, TARGET, "packed").parameters.exchanged
+    assert spec.dynamic or not packed(spec).exchanged
     with pytest.raises(tw.ScheduleError, match="exchanged is 1"):
         select.sized("packed", spec, TARGET, {"exchanged": 1})
 
@@ -57,15 +63,15 @@ def test_targets_without_tile_registers_exchange_nothing():
 
 
 def test_many_rows_are_not_exchanged():
-    assert not make.make(replace(BATCH, m=1024), TARGET).parameters.exchanged
+    assert not select.choose(replace(BATCH, m=1024), TARGET).parameters.exchanged
 
 
 def test_sizes_that_are_given_are_of_the_product_as_it_is_unless_they_say_so():
-    assert make.make(BATCH, TARGET, "packed", {"past_l1": 0}).parameters.exchanged == 1
-    assert not make.make(BATCH, TARGET, "packed", {"mc": 32}).parameters.exchanged
-    given = make.make(BATCH, TARGET, "packed", {"mc": 32, "exchanged": 1}).parameters
+    assert packed(BATCH, {"past_l1": 0}).exchanged == 1
+    assert not packed(BATCH, {"mc": 32}).exchanged
+    given = packed(BATCH, {"mc": 32, "exchanged": 1})
     assert (given.exchanged, given.mc) == (1, 32)
-    assert make.make(BATCH, TARGET, "packed", {"exchanged": 0}).parameters.exchanged == 0
+    assert packed(BATCH, {"exchanged": 0}).exchanged == 0
 
 
 def test_the_transpose_has_rows_for_columns():
@@ -74,26 +80,29 @@ def test_the_transpose_has_rows_for_columns():
     of = exchange.turned(spec)
     assert (of.m, of.n, of.k, of.a, of.b, of.layout, of.c) == (1024, 64, 1024, "i8", "u8", "nt", "f32")
     assert [each.axes for each in of.chain.operands] == ["m", "n", "mn"]
-    assert exchange.turned(BATCH).fused and not exchange.turned(BATCH).plain_sums.fused
-    assert parts.inside(spec, blocking.Blocking(32, 32, 32, 64, 1024, exchanged=1))[0] == of
+    assert exchange.turned(BATCH).fused
+    assert not exchange.turned(BATCH).plain_sums.fused
+    assert parts.inside(spec, Blocking(32, 32, 32, 64, 1024, exchanged=1))[0] == of
 
 
 def test_the_schedule_exchanges_and_packs_one_operand():
     text = str(stages.build(BATCH, TARGET, make.make(BATCH, TARGET), until="schedule").texts["schedule"])
     assert "transform.tilewright.exchange" in text
-    assert "panels_of_b" in text and "panels_of_a" not in text
+    assert "panels_of_b" in text
+    assert "panels_of_a" not in text
 
 
 def test_tiles_are_counted_by_the_operands_of_the_call():
-    sizes = make.make(BATCH, TARGET).parameters
+    sizes = select.choose(BATCH, TARGET).parameters
     counted = blocking.tile_loads(BATCH, TARGET, sizes)
     turned = blocking.tile_loads(exchange.turned(BATCH), TARGET, replace(sizes, exchanged=0))
-    assert counted["A"] == turned["B"] and counted["B"] == turned["A"]
+    assert counted["A"] == turned["B"]
+    assert counted["B"] == turned["A"]
 
 
 def test_a_tuner_offers_both():
     [axis] = [each for each in space.PACKED if each.sizes == ("exchanged",)]
-    chosen = make.make(BATCH, TARGET).parameters
+    chosen = select.choose(BATCH, TARGET).parameters
     assert axis.offered(BATCH, TARGET, chosen) == [(0,), (1,)]
     assert axis.at(BATCH, TARGET, chosen, (0,)) == select.sized("packed", BATCH, TARGET, {"exchanged": 0}).parameters
 
@@ -110,7 +119,7 @@ def test_rows_that_are_read_where_they_lie_from_memory_are_few(element):
 @pytest.mark.parametrize("m", [1161, 1408, 54, 27, 130])
 @pytest.mark.parametrize("n", [16, 32, 64])
 def test_rows_of_a_tile_are_as_many_in_each_register(m, n):
-    mr = make.make(tw.MatmulSpec(m, n, 1728, a="u8", b="i8"), TARGET, "packed").parameters.mr
+    mr = packed(tw.MatmulSpec(m, n, 1728, a="u8", b="i8")).mr
     assert mr % -(-mr // 16) == 0
 
 
@@ -124,8 +133,8 @@ def test_rows_of_a_tile_are_as_many_in_each_register(m, n):
 )
 @pytest.mark.parametrize("m", [7, 40, 64])
 def test_numbers_with_an_epilogue(m, epilogue, sizes, threads):
-    for fields in ({"c": "bf16"}, {"c": "f32", "alpha": "arg"}):
-        spec = tw.MatmulSpec(m, 96, 256, a="bf16", layout="nt", epilogue=epilogue, **fields)
+    plain = tw.MatmulSpec(m, 96, 256, a="bf16", layout="nt", epilogue=epilogue)
+    for spec in (replace(plain, c="bf16"), replace(plain, alpha="arg")):
         kernel = tw.compile(spec, schedule="packed", parameters={"exchanged": 1, **sizes}, threads=threads)
         trial = Trial.random(kernel, spec, m)
         trial()

@@ -378,17 +378,17 @@ def choose(
 def rows_read_at_once(product: Product, caches: Caches, rows: int) -> int:
     """`rows` of a register tile, or fewer where A may be read where it lies, from beyond L2: hardware foresees the lines of so many only.
 
-    Measured on one core of a virtual Granite Rapids (2026-11-30), some 80 products by up to 64 columns, in time over the best, with 16, 32,
-    48, 64 and 96 rows: bf16 4608 x 16 x 4096 1.04, 1.00, 2.6, 4.0, 2.6; 3072 x 16 x 2048 1.01, 1.00, 1.7, 1.7, 2.1; 6144 x 8 x 2048 2.2,
-    1.00, 2.5, 1.3, 2.6; u8 by i8 6144 x 16 x 6144 1.18, 1.00, 2.5, 3.9, 2.4; with 3 MiB of A 1.0 to 1.1, whatever the rows.
+    Measured on one core of a virtual Granite Rapids (2026-11-30), in time over the best, with 16, 32, 48, 64 and 96 rows: bf16 4608 x 16 x
+    2048 1.00, 1.05, 1.62, 1.37, 2.3; 6144 x 8 x 2048 1.00, 1.01, 1.77, 1.57, 2.1; 768 x 16 x 6144 1.03, 1.00, 1.40, 2.3, 1.87; u8 by i8
+    6144 x 8 x 4096 1.00, 1.01, 1.85, 1.36, 2.8; 6144 x 16 x 2048 1.00, 1.09, 1.13, 1.32, 1.65; of an A of some 3 MiB and less 1.0 to 1.1,
+    whatever the rows.
     """
     far = product.m * product.k * product.element > caches.l2
     return min(rows, STREAMS) if product.a_fits and far else rows
 
 
 def even_rows(product: Product, caches: Caches, block: Blocking, *, nc: int | None, kc: int) -> Blocking:
-    """`block`, or one with fewer rows in each of as many tile registers, or fewer of these, which divide M, if that is faster: A may be
-    read where it lies.
+    """`block`, or one with fewer rows in a tile, which divide M, if that is faster: A may be read where it lies.
 
     Measured on one core of a virtual Granite Rapids (2026-11-30), times the speed of 32 rows, B packed: bf16 196 x 256 x 1024, of 28 rows,
     1.09, 784 x 128 x 512 1.19, 48 x 768 x 768, of 24, 1.10, 18 x 1024 x 1024 1.09; u8 by i8 1.21, 1.08, 1.10, 1.08.
