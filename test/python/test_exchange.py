@@ -9,7 +9,7 @@ from emulated_amx import HARDWARE
 from tilewright.emit import stages
 from tilewright.runtime.trial import Trial
 from tilewright.schedules import make, select
-from tilewright.schedules.models import blocking, exchange, parts, space, tile_blocks
+from tilewright.schedules.models import exchange, parts, space, tile_blocks, tiled
 from tilewright.schedules.models.blocking import Blocking
 from tilewright.schedules.models.tile_blocks import Caches, Product
 
@@ -94,8 +94,8 @@ def test_the_schedule_exchanges_and_packs_one_operand():
 
 def test_tiles_are_counted_by_the_operands_of_the_call():
     sizes = select.choose(BATCH, TARGET).parameters
-    counted = blocking.tile_loads(BATCH, TARGET, sizes)
-    turned = blocking.tile_loads(exchange.turned(BATCH), TARGET, replace(sizes, exchanged=0))
+    counted = tiled.tile_loads(BATCH, TARGET, sizes)
+    turned = tiled.tile_loads(exchange.turned(BATCH), TARGET, replace(sizes, exchanged=0))
     assert counted["A"] == turned["B"]
     assert counted["B"] == turned["A"]
 

@@ -9,8 +9,8 @@ import tilewright as tw
 from tilewright.emit import stages
 from tilewright.runtime.trial import Trial
 from tilewright.schedules import make, select
-from tilewright.schedules.models import finishing, parts
-from tilewright.schedules.models.blocking import packed_blocking, tile_loads
+from tilewright.schedules.models import finishing, parts, tiled
+from tilewright.schedules.models.blocking import packed_blocking
 from tilewright.targets.registry import get
 
 TARGET = get("x86-64-v4")
@@ -114,7 +114,7 @@ def test_loads_of_tiles_are_those_of_a_nest_for_each_product():
     spec, target = replace(LONG, a="bf16", b="bf16", c="bf16", epilogue=(tw.glu("silu"),)), get("graniterapids")
     sizes = packed_blocking(spec, target)
     assert finishing.is_apart(spec, sizes)
-    both, one = (tile_loads(each, target, sizes) for each in (spec, spec.plain_sums))
+    both, one = (tiled.tile_loads(each, target, sizes) for each in (spec, spec.plain_sums))
     assert both == {operand: {at: 2 * each for at, each in counts.items()} for operand, counts in one.items()}
 
 

@@ -240,6 +240,7 @@ def test_a_few_rows_by_columns_are_multiplied_along_k_and_more_in_tiles(types, m
     of = tw.targets.get(TARGET)
 
     def strategy(rows: int) -> str:
-        return make.make(tw.MatmulSpec.from_dtypes(rows, 1024, 1024, types, layout="nt"), of).name
+        # Of other columns than whole tiles, the transpose cannot be computed.
+        return make.make(tw.MatmulSpec.from_dtypes(rows, 1020, 1024, types, layout="nt"), of).name
 
     assert [strategy(rows) for rows in (most, most + 1, 64)] == ["inner_product", "packed", "packed"]

@@ -192,12 +192,13 @@ def _tile_loads(problem: Problem) -> dict[str, dict[str, int]] | None:
     None where no tile registers multiply, or extents are dynamic.
     """
     from tilewright.schedules import select
-    from tilewright.schedules.models import blocking
+    from tilewright.schedules.models import tiled
+    from tilewright.schedules.models.sizes import Blocking
 
     spec, target = problem.spec, problem.target
     if spec.dynamic or not target.dot(*spec.multiplied).is_tile or not select.is_in_panels(problem.schedule):
         return None
-    return blocking.tile_loads(spec, target, blocking.Blocking(**problem.sizes))
+    return tiled.tile_loads(spec, target, Blocking(**problem.sizes))
 
 
 def _text_of_tiles(found: Mapping[str, Mapping[str, int]]) -> str:

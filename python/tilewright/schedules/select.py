@@ -21,7 +21,6 @@ from tilewright.errors import ScheduleError, warn_slow
 from tilewright.schedules.models import (
     along_k,
     blocking,
-    exchange,
     open_extents,
     outer_blocks,
     parts,
@@ -346,8 +345,8 @@ def _exchanged(name: str, spec: MatmulSpec, target: Target, given: Mapping[str, 
     exchanges = any("exchanged" in axis.sizes for axis in row(name).axes)
     if "exchanged" not in given:
         by_model = exchanges and not any(each in given for each in ("mr", "nr", "mc", "nc", "kc", "parts"))
-        return int(by_model and exchange.may(spec, target) and blocking.exchange_pays(spec, target))
-    if given["exchanged"] and not (exchanges and given.get("parts", 1) == 1 and exchange.may(spec, target)):
+        return int(by_model and parts.exchanges(spec, target))
+    if given["exchanged"] and not (exchanges and given.get("parts", 1) == 1 and parts.can_exchange(spec, target)):
         raise ScheduleError(
             "exchanged is 1",
             where="schedule parameters",

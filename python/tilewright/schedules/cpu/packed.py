@@ -18,7 +18,7 @@ from tilewright.schedules import steps
 from tilewright.schedules.models import finishing, parts, space
 from tilewright.schedules.models.blocking import Blocking, ceil_div, keeps_c, stages_c
 from tilewright.schedules.models.lone_panel import reads_a
-from tilewright.schedules.steps import batch_loops, knobs, row_blocks, split_k, staged_sums, transposition
+from tilewright.schedules.steps import batch_loops, knobs, row_blocks, split_k, staged_sums
 from tilewright.spec import MatmulSpec
 from tilewright.targets.base import Target
 
@@ -139,8 +139,6 @@ def packed(spec: MatmulSpec, target: Target, blocking: Blocking) -> ir.Module:
         if isinstance(spec.n, Dim):
             steps.prefetch_weights(script.functions, spec, target)
         split_k.take_apart(script, given, sizes, target.lanes(spec.acc_type))
-        if sizes.exchanged:
-            transposition.exchange(script.functions)
         apart = result.fused and not spec.fused
         staged = finishing.loops_around(spec, target, p) if apart or stages_c(spec, target, p) else ()
         fixed = apart and result.products > 1  # Each has a nest of its own, and all are made at once.

@@ -19,15 +19,14 @@ from math import gcd
 from typing import Any
 
 from tilewright.dims import most as most_of
-from tilewright.dtypes import DType, dtype
+from tilewright.dtypes import DType
 from tilewright.schedules.models import (
-    exchange,
     finishing,
     lone_panel,
     passing,
     prefetching,
     strips_of_a,
-    tile_blocks,
+    tiled,
     tiles,
     unrolling,
 )
@@ -35,10 +34,12 @@ from tilewright.schedules.models.register_tiles import (
     FOR_B,
     FOR_PANELS_AHEAD,
     MANY_REGISTERS,
+    MANY_ROWS,
     SPARE,
     at_width,
     lanes_for,
     may_be_narrow,
+    panel_bytes,
     panel_lanes,
     register_tile,
 )
@@ -83,12 +84,6 @@ _LONGEST_NEAR = 512
 PAIRS_OF_VECTORS = 11
 """Rows at most of an unpacked tile two vectors wide. LLVM does two steps over k at once there, and has the elements of A of both
 in registers: with 12 to 14 rows sums are spilled (f32, K 64, Zen 4: 10 rows 114 GFLOP/s, 11 114, 12 100, 13 80, 14 82)."""
-
-_MANY_ROWS = 720720
-"""Rows of which every tile wastes none, or next to none: a multiple of all numbers up to 16."""
-
-_MANY_TILE_ROWS = 2048
-"""Rows for which blocks are chosen where they are to be the same for all, in tile registers."""
 
 _MORE_BLOCKS = 4
 """Blocks of K that are taken more, at most, so that rows of a panel do not share the sets of a cache."""
@@ -163,10 +158,8 @@ def rows_in(cache: Cache, stride: int) -> int:
 
 
 def _packed_tile(spec: MatmulSpec, target: Target, m: int, *, lanes: int = 0, nr: int | None = None) -> tuple[int, int]:
-    """The tile of the microkernel for m rows: of tile registers where the target has them for these types, or of vectors of `lanes`."""
+    """The tile of the microkernel for m rows, of vectors of `lanes`."""
     dot = target.dot(*spec.multiplied)
-    if dot.is_tile:
-        return tiles.block(m, spec.n, nr=nr, products=spec.products)
     core = at_width(target, spec.acc_type, lanes or target.lanes(spec.acc_type))
     ahead = strips_of_a.reads_ahead(spec, target)
     given = {
@@ -182,14 +175,6 @@ def _packed_tile(spec: MatmulSpec, target: Target, m: int, *, lanes: int = 0, nr
     return register_tile(core, spec.acc_type, m, spec.n, nr=nr, **given)
 
 
-def panel_bytes(spec: MatmulSpec, target: Target) -> int:
-    """Bytes of an element in packed panels: its own, those of the type to which packing widens it, or those of its pieces."""
-    if spec.split:
-        return spec.split.entries * dtype(spec.split.element).bytes
-    storage = target.dot(*spec.multiplied).storage
-    return spec.a_type.bytes if storage is None else int(storage.lstrip("bfi")) // 8
-
-
 def packed_blocking(spec: MatmulSpec, target: Target, *, stands_for_open: bool = False) -> Blocking:
     """The sizes of strategy `packed` for `spec` on `target`, or for products with open extents, for which it stands: their A is packed.
 
@@ -197,7 +182,7 @@ def packed_blocking(spec: MatmulSpec, target: Target, *, stands_for_open: bool =
     """
     dot, element_bytes = target.dot(*spec.multiplied), panel_bytes(spec, target)
     if dot.is_tile:
-        return _tile_blocking(spec, target)
+        return tiled.packed_blocking(spec, target)
     if finishing.may(spec):
         sums = packed_blocking(spec.plain_sums, target, stands_for_open=stands_for_open)
         if finishing.pays(spec, target, sums, element_bytes):
@@ -205,7 +190,7 @@ def packed_blocking(spec: MatmulSpec, target: Target, *, stands_for_open: bool =
     # Of what is summed along a row of C, columns make parts that are not to depend on M.
     in_rows = spec.deterministic and spec.has_rows
     lanes = target.lanes(spec.acc_type) if stands_for_open else panel_lanes(spec, target)
-    mr, nr = _packed_tile(spec, target, _MANY_ROWS if spec.b_packed or in_rows else spec.m, lanes=lanes)
+    mr, nr = _packed_tile(spec, target, MANY_ROWS if spec.b_packed or in_rows else spec.m, lanes=lanes)
     deep = lone_panel.depth(spec, target, nr)
     in_place = deep > 0 and not stands_for_open and lone_panel.may_read_a(spec, target)
     ahead = not (in_place or deep) and strips_of_a.reads_ahead(spec, target)
@@ -271,96 +256,6 @@ def _packed_depth(spec: MatmulSpec, target: Target, tile: tuple[int, int], eleme
         # Otherwise kc is not to depend on M, as mr does where B does not come packed.
         kc = _with_rows_apart(spec.k, kc, mr, target, element_bytes)
     return kc
-
-
-def _tile_blocking(spec: MatmulSpec, target: Target) -> Blocking:
-    """The sizes where tile registers multiply: those that `tile_blocks` chooses.
-
-    What is not to depend on M is chosen for many rows: nr, nc and kc where B comes packed, kc of a deterministic product.
-    """
-    if isinstance(spec, exchange.Transpose):
-        return _transpose_blocking(spec, target)
-    if spec.products > 1 and finishing.may(spec):
-        return _of_several(spec, target)
-    return _whole_tile_blocking(spec, target)
-
-
-def _of_several(spec: MatmulSpec, target: Target) -> Blocking:
-    """The sizes where sums of several products come together: of one nest for all, or of one for each, after which they do."""
-    together, each = _whole_tile_blocking(spec, target), _tile_blocking(spec.plain_sums, target)
-    if each.kc >= spec.k:
-        return together
-    one, caches = _in_tiles(spec.plain_sums, target)
-    wide = replace(together, nr=together.nr * spec.products, nc=together.nc * spec.products)
-    apart = spec.products * tile_blocks.cycles(replace(one, finished=True), each, caches)
-    return each if apart < tile_blocks.cycles(_in_tiles(spec, target)[0], wide, caches) else together
-
-
-def _transpose_blocking(spec: exchange.Transpose, target: Target) -> Blocking:
-    """The sizes where the transpose is computed: rows are read where they lie, whole and in whole tile registers."""
-    product, caches = _in_tiles(spec, target)
-    found = [
-        tile_blocks.choose(product, caches, (down * tiles.AMX_ROWS, across * tiles.AMX_ROWS), kc=product.k)
-        for down, across in tiles.blocks()
-        if down * tiles.AMX_ROWS <= tile_blocks.STREAMS and product.m % (down * tiles.AMX_ROWS) == 0
-    ]
-    block = min(found, key=lambda each: tile_blocks.cycles(product, each, caches))
-    return replace(block, past_l1=tile_blocks.past_l1(product, block, caches))
-
-
-def _whole_tile_blocking(spec: MatmulSpec, target: Target) -> Blocking:
-    """The same, of one nest."""
-    same = spec.b_packed or spec.deterministic
-    in_rows = spec.deterministic and spec.has_rows
-    mr, nr = _packed_tile(spec, target, _MANY_ROWS if spec.b_packed or in_rows else spec.m)
-    product, caches = _in_tiles(spec, target)
-    kc, nc = product.k if spec.fused and not product.finished else None, product.n if spec.has_rows else None
-    mr = tile_blocks.rows_read_at_once(product, caches, mr)
-    tile = mr, nr * spec.products
-    block = tile_blocks.choose(replace(product, m=_MANY_TILE_ROWS) if same else product, caches, tile, nc=nc, kc=kc)
-    if same:
-        mr, _ = _packed_tile(spec, target, spec.m, nr=nr)
-        mr = tile_blocks.rows_read_at_once(product, caches, mr)
-        nc = block.nc if spec.b_packed else nc
-        block = tile_blocks.choose(product, caches, (mr, nr * spec.products), nc=nc, kc=block.kc)
-    block = tile_blocks.even_rows(product, caches, block, nc=nc, kc=block.kc)
-    sizes = replace(block, nr=nr, nc=ceil_div(block.nc, nr * spec.products) * nr)
-    sizes = replace(sizes, past_l1=tile_blocks.past_l1(product, block, caches))
-    return passing.with_rows(sizes, spec, target) if spec.has_rows else sizes
-
-
-def _in_tiles(spec: MatmulSpec, target: Target) -> tuple[tile_blocks.Product, tile_blocks.Caches]:
-    """A product as `tile_blocks` has it: several matrices like B are one with more columns."""
-    m, n, k = (max(most_of(extent), 1) for extent in (spec.m, spec.n, spec.k))
-    step = target.dot(*spec.multiplied).step
-    fits = lone_panel.may_read_a(spec, target)
-    nbytes, turned = panel_bytes(spec, target), spec.b_transposed
-    apart = finishing.may(spec) and spec.products == 1
-    product = tile_blocks.Product(m, n * spec.products, k, nbytes, step, spec.b_packed, fits, turned, apart)
-    return product, tile_blocks.Caches(target.l1.bytes, target.l2.bytes)
-
-
-def exchange_pays(spec: MatmulSpec, target: Target) -> bool:
-    """Whether the transpose is faster, where tile registers multiply."""
-    other = exchange.turned(spec)
-    ways = [(_tile_blocking(each, target), *_in_tiles(each, target)) for each in (spec, other)]
-    plain, transposed = (tile_blocks.cycles(product, sizes, caches) for sizes, product, caches in ways)
-    return transposed + exchange.cycles(spec) < plain
-
-
-def tile_loads(spec: MatmulSpec, target: Target, sizes: Blocking) -> dict[str, dict[str, int]]:
-    """By operand, how many tiles strategy `packed` loads from L1, L2 and beyond, where tile registers multiply."""
-    if sizes.exchanged:
-        found = tile_loads(exchange.turned(spec), target, replace(sizes, exchanged=0))
-        return {"A": found["B"], "B": found["A"], "C": found["C"]}
-    # Several products have one nest, or one each.
-    one, nests = (spec.plain_sums, spec.products) if finishing.is_apart(spec, sizes) else (spec, 1)
-    product, caches = _in_tiles(one, target)
-    block = replace(sizes, nr=sizes.nr * one.products, nc=sizes.nc * one.products)
-    found = tile_blocks.by_level(product, block, caches)
-    return {
-        operand: {at: each * nests * spec.matrices for at, each in counts.items()} for operand, counts in found.items()
-    }
 
 
 def keeps_c(spec: MatmulSpec, target: Target) -> bool:

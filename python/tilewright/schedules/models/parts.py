@@ -11,7 +11,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from tilewright.dims import Dim, most
-from tilewright.schedules.models import exchange, strips_of_a, threads
+from tilewright.schedules.models import exchange, strips_of_a, threads, tiled
 from tilewright.schedules.models.blocking import keeps_c
 from tilewright.schedules.models.finishing import is_apart
 from tilewright.schedules.models.sizes import Blocking, ceil_div, even
@@ -83,6 +83,16 @@ def count(spec: MatmulSpec, target: Target) -> int:
 def sharing(spec: MatmulSpec, parts: int, count: int) -> int:
     """How many of `count` threads share the loops of one product: one, where they take entries of a batch or parts of K instead."""
     return 1 if threads.take_matrices(spec, count) or threads.take_parts(parts, count) else count
+
+
+def can_exchange(spec: MatmulSpec, target: Target) -> bool:
+    """Whether the transpose can be computed in place of a product."""
+    return exchange.may(spec, target)
+
+
+def exchanges(spec: MatmulSpec, target: Target) -> bool:
+    """Whether it is, as that is faster."""
+    return can_exchange(spec, target) and tiled.exchange_pays(spec, target)
 
 
 def inside(spec: MatmulSpec, sizes: Blocking) -> tuple[MatmulSpec, Blocking]:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from functools import cache
 
 from tilewright.dims import most as most_of
-from tilewright.dtypes import DType
+from tilewright.dtypes import DType, dtype
 from tilewright.schedules.models.sizes import MAX_SIZE, ceil_div
 from tilewright.spec import MatmulSpec
 from tilewright.targets.base import Target
@@ -72,6 +72,8 @@ elements: 1536 x 24 x 6144 106 and 83, 1000 x 33 x 1000 91 and 76, 2000 x 56 x 3
 _LEAST_VECTOR_BITS = 128
 """The narrowest vectors that a register is used in parts of."""
 
+MANY_ROWS = 720720
+"""Rows of which every tile wastes none, or next to none: a multiple of all numbers up to 16."""
 MANY_REGISTERS = 32
 """Registers with which tiles are several lines wide."""
 
@@ -169,6 +171,14 @@ def panel_lanes(spec: MatmulSpec, target: Target) -> int:
     if target.passes == 1 or same or dot.rows > 1 or not (dot.half or dot.kind == "multiply_add"):
         return lanes
     return _narrowed(target, spec.acc_type, (spec.m, spec.n), padded=True, fused=dot.adds)
+
+
+def panel_bytes(spec: MatmulSpec, target: Target) -> int:
+    """Bytes of an element in packed panels: its own, those of the type to which packing widens it, or those of its pieces."""
+    if spec.split:
+        return spec.split.entries * dtype(spec.split.element).bytes
+    storage = target.dot(*spec.multiplied).storage
+    return spec.a_type.bytes if storage is None else int(storage.lstrip("bfi")) // 8
 
 
 def _narrowed(target: Target, element: DType, result: tuple[int, int], **given: bool) -> int:

@@ -1,10 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""Steps of a schedule that split K: a loop around a product of each part, which threads share, and a sum of the parts' sums."""
+"""Steps of a schedule that compute another product in place of one: its transpose, or one of each part of K.
+
+Parts of K have a loop around the product of each, which threads share, and a sum of the parts' sums.
+"""
 
 from __future__ import annotations
 
 from tilewright.mlir.dialects import transform
 from tilewright.mlir.dialects.transform import structured, vector
+from tilewright.mlir.dialects.transform import tilewright as ours
 from tilewright.schedules import steps
 from tilewright.schedules.models import parts
 from tilewright.schedules.models.sizes import Blocking
@@ -24,8 +28,11 @@ def take_apart(script: steps.Script, spec: MatmulSpec, sizes: Blocking, lanes: i
         for p in 0..parts: S[p] = 0; S[p] += A[:, p*k:p*k+k] * B[p*k:p*k+k, :]
         for i in 0..M: for j in 0..N step lanes: C[i, j:j+lanes] = S[0, i, j:j+lanes] + S[1, i, j:j+lanes] + ...
 
-    with all that is done to C's sums. Nothing is done with one part.
+    with all that is done to C's sums. Nothing is done with one part, but where the transpose is to be computed (`exchange`).
     """
+    if sizes.exchanged:
+        exchange(script.functions)
+        return parts.inside(spec, sizes)
     if sizes.parts == 1:
         return spec, sizes
     kind, functions = transform.AnyOpType.get(), script.functions
@@ -44,6 +51,16 @@ def take_apart(script: steps.Script, spec: MatmulSpec, sizes: Blocking, lanes: i
         structured.structured_specialize(kind, steps.match_product(functions, spec, named=False))
     _add_up(functions, spec, lanes)
     return parts.inside(spec, sizes)
+
+
+def exchange(functions: steps.Handle) -> None:
+    """Computes the transpose of a product, whose operands are taken as they are stored, and transposes the sums where they are written.
+
+    Before: ``S = 0; S += A * B``, ``C = f(S)`` over (m, n, k). After, over (n, m, k)::
+
+        T = 0; T += B^T * A^T;  C[m, n] = f(T[n, m])
+    """
+    ours.tilewright_exchange(functions)
 
 
 def _add_up(functions: steps.Handle, spec: MatmulSpec, lanes: int) -> None:
