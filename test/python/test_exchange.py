@@ -62,6 +62,14 @@ def test_targets_without_tile_registers_exchange_nothing():
     assert not exchange.may(BATCH, tw.targets.get("znver5"))
 
 
+def test_few_rows_of_a_dynamic_extent_are_multiplied_along_k():
+    spec = replace(BATCH, m=tw.Dim())
+    call = spec.at(4, 1024, 1024)
+    assert select.first(spec, call, TARGET) == "inner_product"
+    assert select.first(call, call, TARGET) == "packed"
+    assert not select.sized("packed", BATCH, TARGET, typical=True).parameters.exchanged
+
+
 def test_many_rows_are_not_exchanged():
     assert not select.choose(replace(BATCH, m=1024), TARGET).parameters.exchanged
 
@@ -114,6 +122,13 @@ def test_rows_that_are_read_where_they_lie_from_memory_are_few(element):
     assert tile_blocks.rows_read_at_once(far, caches, 96) == 32
     assert tile_blocks.rows_read_at_once(replace(far, m=64), caches, 96) == 96
     assert tile_blocks.rows_read_at_once(replace(far, a_fits=False), caches, 96) == 96
+
+
+@pytest.mark.parametrize("n", [8, 16, 32])
+def test_a_b_that_comes_packed_has_one_format_for_any_rows(n):
+    rows = (1, 16, 48, 100, 300, 1000, 100000)
+    found = [packed(tw.MatmulSpec(m, n, 4096, a="bf16", c="f32", b_packed=True)) for m in rows]
+    assert len({(each.nr, each.nc, each.kc) for each in found}) == 1
 
 
 @pytest.mark.parametrize("m", [1161, 1408, 54, 27, 130])

@@ -271,7 +271,9 @@ def first(spec: MatmulSpec, call: MatmulSpec, target: Target, threads: int = 1) 
     fitting = (name for name in rows if STRATEGIES[name].computes(spec) and STRATEGIES[name].pays(call, target))
     if threads > 1 and not spec.deterministic:
         fitting = (name for name in fitting if STRATEGIES[name].shares(call, target))
-    return next((name for name in fitting if spec is call or STRATEGIES[name].takes(spec, call, target)), PANELS)
+    found = next((name for name in fitting if spec is call or STRATEGIES[name].takes(spec, call, target)), PANELS)
+    # Of dynamic extents no transpose is computed.
+    return PANELS if found == ALONG_K and spec is call and pays.exchanging(spec, target) else found
 
 
 def sized(
@@ -298,7 +300,7 @@ def sized(
     threads = threads if chosen.threaded else 1
     one = Blocking(mr=1, nr=1, mc=1, nc=1, kc=1).replaced(overrides or {})
     _check_lowered(name, overrides or {})
-    exchanged = _exchanged(name, spec, target, overrides or {})
+    exchanged = 0 if typical else _exchanged(name, spec, target, overrides or {})
     split = 1 if exchanged else _parts(name, spec, target, overrides or {}, whole=typical)
     how = {"parts": split, "exchanged": exchanged}
     each, _ = parts.inside(spec, replace(one, **how))

@@ -27,6 +27,8 @@ def Tilewright_VectorizeEpilogueOp : Tilewright_TransformEachOp<"vectorize_epilo
     With `shape`, rows and columns of the vectors, the tile is no larger than that, and nothing is known to be padded: its first input is
     read as the others are.
 
+    Of a result that is the transpose of the tile, the vectors are transposed first, and all else is done in the order of the result.
+
     Returns the write. The handle is consumed. A generic of another form is a silenceable failure.
 
     Why not upstream: `structured.vectorize` with vector sizes masks every op of a tile of dynamic shape, and does not see

@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from types import MappingProxyType
 
-from tilewright.schedules.models import blocking, exchange, few_columns, register_tiles, streamed_blocks
+from tilewright.schedules.models import blocking, few_columns, parts, register_tiles, streamed_blocks
 from tilewright.schedules.models.blocking import Blocking
 from tilewright.schedules.models.sizes import held_bytes
 from tilewright.spec import MatmulSpec
@@ -97,7 +97,7 @@ core of a virtual Granite Rapids (2026-11-30), the time of vectors along K over 
 3.4, 4096 x 4096 0.57, 0.92, 1.07, 1.92, 2.2 and 3.0; u8 by i8 8, 12, 16, 32 and 64 rows by 256 x 256 1.16, 1.55, 2.1, 3.3 and 4.1, 1024 x
 1024 0.75, 0.92, 1.22, 1.81 and 2.4, 3072 x 768 0.45, 0.71, 0.71, 1.06 and 1.76, 4096 x 4096 0.77, 1.12, 1.27, 1.08 and 1.49."""
 _ROWS_BEFORE_EXCHANGE = MappingProxyType({2: 2, 4: 3})
-"""The same where the transpose can be computed, which packs A alone. Measured there, the time of vectors along K over that of the
+"""The same where the transpose is computed, which packs A alone. Measured there, the time of vectors along K over that of the
 transpose: bf16 2, 3, 4 and 6 rows by 256 x 256 2.1, 2.4, 3.4 and 4.4, 1024 x 1024 1.10, 1.63, 1.85 and 2.6, 768 x 3072 0.95, 1.00, 1.12 and
 1.74, 4096 x 4096 1.02, 0.95, 0.94 and 1.62; u8 by i8 3, 4, 6 and 8 rows by 256 x 256 1.05, 1.23, 1.66 and 2.2, 1024 x 1024 1.02, 1.28, 1.71
 and 2.1, 3072 x 768 0.91, 0.94, 1.40 and 1.47, 4096 x 4096 0.93, 0.94, 1.17 and 1.20."""
@@ -192,8 +192,6 @@ def most_along_k(spec: MatmulSpec, target: Target) -> int:
     near = spec.m * spec.k * spec.a_type.bytes <= target.l2.bytes * share
     if spec.prologue_b:
         return min(_ROWS_OF_COMPUTED_B[spec.b_stored.kind == "float"], spec.k // (2 * lanes))
-    if usual.is_tile and exchange.may(spec, target):
-        return _ROWS_BEFORE_EXCHANGE[usual.depth]
     if usual.is_tile:
         rows, vectors = _ROWS_BEFORE_TURNED_TILES[usual.depth]
         return min(rows, spec.k // (vectors * lanes))
@@ -204,6 +202,11 @@ def most_along_k(spec: MatmulSpec, target: Target) -> int:
         rows, a_step = (_ROWS_TURNED, _ROWS_A_STEP_TURNED) if turned else (_MANY_ROWS_ALONG_K, _ROWS_A_STEP)
         return min(rows, int(a_step * spec.k / (lanes * taken)))
     return min(_ROWS_ALONG_K, spec.k // (2 * lanes))
+
+
+def exchanging(spec: MatmulSpec, target: Target) -> bool:
+    """Whether the transpose, computed in tile registers, beats vectors along K."""
+    return parts.exchanges(spec, target) and spec.m > _ROWS_BEFORE_EXCHANGE[target.dot(*spec.multiplied).depth]
 
 
 def _sums(spec: MatmulSpec) -> MatmulSpec:

@@ -58,9 +58,9 @@ def _of_one(spec: MatmulSpec, target: Target) -> Blocking:
     mr, nr = tiles.block(MANY_ROWS if spec.b_packed or in_rows else spec.m, spec.n, products=spec.products)
     product, caches = _in_tiles(spec, target)
     kc, nc = product.k if spec.fused and not product.finished else None, product.n if spec.has_rows else None
-    mr = tile_blocks.rows_read_at_once(product, caches, mr)
-    tile = mr, nr * spec.products
-    block = tile_blocks.choose(replace(product, m=_MANY_TILE_ROWS) if same else product, caches, tile, nc=nc, kc=kc)
+    for_all = replace(product, m=_MANY_TILE_ROWS) if same else product
+    tile = tile_blocks.rows_read_at_once(for_all, caches, mr), nr * spec.products
+    block = tile_blocks.choose(for_all, caches, tile, nc=nc, kc=kc)
     if same:
         mr, _ = tiles.block(spec.m, spec.n, nr=nr, products=spec.products)
         mr = tile_blocks.rows_read_at_once(product, caches, mr)
