@@ -13,8 +13,11 @@ from fusion_forms import GATHERS, GLUS, PROLOGUES, ROWS, check, operands
 from processes import in_new_process
 from products import LEVELS, TARGETS
 from tilewright.build import usedef
+from tilewright.emit import stages
 from tilewright.errors import OperandError, ScheduleError, SpecError
+from tilewright.lowering.passes import pack_together
 from tilewright.mlir import ir
+from tilewright.schedules import make
 from tilewright.schedules.models.blocking import panel_bytes
 from tilewright.targets import resolve
 
@@ -31,6 +34,20 @@ def test_numbers(form):
     # A block of rows of its own, and a short last one; columns that fill no vector.
     check(tw.MatmulSpec(37, 70, 45, **FORMS[form]))
     check(tw.MatmulSpec(70, 201, 33, **FORMS[form]), parameters={"mc": 24})
+
+
+def test_loops_that_pack_are_found_before_one_is_changed(monkeypatch):
+    # What is done to a panel after its rows has loops here, which are made anew: nothing may look at the old ones.
+    seen = []
+    for step in ("_packing", "_take_together"):
+        original = getattr(pack_together, step)
+        monkeypatch.setattr(
+            pack_together, step, lambda *given, step=step, original=original: (seen.append(step), original(*given))[1]
+        )
+    spec, target = tw.MatmulSpec(70, 201, 33, **FORMS["glu: gathered"]), tw.targets.get("x86-64-v4")
+    stages.build(spec, target, make.make(spec, target, "packed", {"mc": 24}), until="bufferized")
+    assert "_take_together" in seen
+    assert "_packing" not in seen[seen.index("_take_together") :]
 
 
 @pytest.mark.parametrize("form", ["prologue: functions", "prologue: i8 weights", "glu: silu", "rows: prologue"])

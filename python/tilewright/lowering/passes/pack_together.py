@@ -11,7 +11,18 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from tilewright.build import index
-from tilewright.build.usedef import body, copied, definition, erase, in_block, is_innermost, is_inside, named
+from tilewright.build.usedef import (
+    body,
+    copied,
+    definition,
+    erase,
+    in_block,
+    is_innermost,
+    is_inside,
+    named,
+    parent,
+    upwards,
+)
 from tilewright.lowering.passes.prefetch_blocks import bound, depend, located
 from tilewright.lowering.passes.workspace import bytes_of
 from tilewright.mlir import ir
@@ -73,15 +84,17 @@ def place(function: func.FuncOp, target: Target) -> None:
     What is done to a panel after that loop is a loop over panels of its own then. Without, such panels were packed one by one: of bytes,
     160 x 2560 x 3568 in one slice took 2.6 times as long as 160 x 2560 x 3584 (Granite Rapids).
     """
-    for op in named(function.operation, "scf.for"):
-        packing = _packing(op)
-        if packing is None or _is_converted(packing, target):
+    # All are found before one is changed: what is done to a panel after its rows may have loops, which are made anew.
+    found = [packing for op in named(function.operation, "scf.for") if (packing := _packing(op)) is not None]
+    loops = {packing.loop for packing in found}
+    for packing in found:
+        if _is_converted(packing, target) or any(around in loops for around in upwards(parent(packing.loop))):
             continue
-        last = bound(op.operands[1])
+        last = bound(packing.loop.operands[1])
         panels = _MOST_PANELS if last is None else ceil_div(last, packing.step)
         at_once = min(ceil_div(_LINES * target.l1.line, packing.width), panels, _MOST_PANELS)
         if at_once > 1:
-            with op.context, op.location:
+            with packing.loop.context, packing.loop.location:
                 _take_together(packing, at_once)
 
 
