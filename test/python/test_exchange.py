@@ -157,5 +157,9 @@ def test_numbers_with_an_epilogue(m, epilogue, sizes, threads):
 
 
 def test_bad_choices_say_so():
+    with pytest.raises(tw.ScheduleError, match="mr is 28; expected a multiple of 16"):
+        packed(BATCH, {"exchanged": 1, "mr": 28})
+    with pytest.raises(tw.ScheduleError, match="exchanged is 1; expected 0, or extents that are known"):
+        tw.compile(replace(BATCH, m=tw.Dim()), "graniterapids", schedule="packed", parameters={"exchanged": 1})
     with pytest.raises(tw.ScheduleError, match="exchanged is 2"):
         select.sized("packed", BATCH, TARGET, {"exchanged": 2})

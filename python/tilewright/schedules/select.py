@@ -300,7 +300,7 @@ def sized(
     threads = threads if chosen.threaded else 1
     one = Blocking(mr=1, nr=1, mc=1, nc=1, kc=1).replaced(overrides or {})
     _check_lowered(name, overrides or {})
-    exchanged = 0 if typical else _exchanged(name, spec, target, overrides or {})
+    exchanged = _exchanged(name, spec, target, overrides or {}, known=not typical)
     split = 1 if exchanged else _parts(name, spec, target, overrides or {}, whole=typical)
     how = {"parts": split, "exchanged": exchanged}
     each, _ = parts.inside(spec, replace(one, **how))
@@ -338,13 +338,15 @@ def _parts(name: str, spec: MatmulSpec, target: Target, given: Mapping[str, int]
     return given["parts"]
 
 
-def _exchanged(name: str, spec: MatmulSpec, target: Target, given: Mapping[str, int]) -> int:
-    """Whether strategy `name` computes the transpose: 1, or 0. Where a caller says sizes, but not that, they are of the product as it is.
+def _exchanged(name: str, spec: MatmulSpec, target: Target, given: Mapping[str, int], *, known: bool) -> int:
+    """Whether strategy `name` computes the transpose: 1, or 0.
+
+    Where a caller says sizes, but not that, they are of the product as it is. Extents have to be `known`.
 
     Raises:
         ScheduleError: It is asked to, and cannot.
     """
-    exchanges = any("exchanged" in axis.sizes for axis in row(name).axes)
+    exchanges = known and any("exchanged" in axis.sizes for axis in row(name).axes)
     if "exchanged" not in given:
         by_model = exchanges and not any(each in given for each in ("mr", "nr", "mc", "nc", "kc", "parts"))
         return int(by_model and parts.exchanges(spec, target))
@@ -352,8 +354,16 @@ def _exchanged(name: str, spec: MatmulSpec, target: Target, given: Mapping[str, 
         raise ScheduleError(
             "exchanged is 1",
             where="schedule parameters",
-            expected="0, or a B that is stored transposed, and read where it lies by tile registers",
+            expected="0, or extents that are known, and a B that is stored transposed, for tile registers to read where it lies",
             remedy="Leave exchanged to the model",
+        )
+    rows = given.get("mr", space.AMX_ROWS)
+    if given["exchanged"] and isinstance(rows, int) and rows % space.AMX_ROWS:
+        raise ScheduleError(
+            f"mr is {rows}",
+            where="schedule parameters",
+            expected=f"a multiple of {space.AMX_ROWS} with exchanged=1: sums are transposed in blocks of so many rows",
+            remedy="Leave mr to the model",
         )
     return given["exchanged"]
 
